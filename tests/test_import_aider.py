@@ -92,7 +92,7 @@ def test_auto_finds_the_history_of_the_repository_one_is_in(
     (shop / "src").mkdir()
     command = ["--home", str(tmp_path / "home"), "import", "auto", "--dry-run"]
     monkeypatch.chdir(shop / "src")
-    told = CliRunner().invoke(main, command).stdout
-    assert [line.split() for line in told.splitlines()][1] == ["aider", "2", "sessions"]
+    output = CliRunner().invoke(main, command).stdout
+    assert [line.split() for line in output.splitlines()][1] == ["aider", "2", "sessions"]
     monkeypatch.chdir(tmp_path)
     assert "aider" not in CliRunner().invoke(main, command).stdout

@@ -22,8 +22,8 @@ def log(tmp_path: Path) -> Iterator[EventLog]:
         yield log
 
 
-def read(log: EventLog, one: ClaudeCode, folder: Path) -> list[Memory]:
-    imported(log, "claude-code", one.save(folder))
+def read(log: EventLog, transcript: ClaudeCode, folder: Path) -> list[Memory]:
+    imported(log, "claude-code", transcript.save(folder))
     return episodes(log)
 
 
@@ -41,11 +41,13 @@ def read(log: EventLog, one: ClaudeCode, folder: Path) -> list[Memory]:
         "",
     ],
 )
-def test_what_no_person_typed_is_no_prompt(log: EventLog, tmp_path: Path, content: object) -> None:
-    one = ClaudeCode()
-    turn(one, ASKED)
-    one.ask(content)
-    assert [memory.content for memory in read(log, one, tmp_path)] == [ASKED]
+def test_text_that_no_person_typed_is_not_a_prompt(
+    log: EventLog, tmp_path: Path, content: object
+) -> None:
+    transcript = ClaudeCode()
+    turn(transcript, ASKED)
+    transcript.ask(content)
+    assert [memory.content for memory in read(log, transcript, tmp_path)] == [ASKED]
 
 
 @pytest.mark.parametrize(
@@ -57,101 +59,101 @@ def test_what_no_person_typed_is_no_prompt(log: EventLog, tmp_path: Path, conten
         {"promptSource": "system"},
     ],
 )
-def test_lines_of_the_machine_are_no_turn(
-    log: EventLog, tmp_path: Path, flag: dict[str, Any]
-) -> None:
-    one = ClaudeCode()
-    turn(one, ASKED)
-    one._line("user", "Look at every file there is", **flag)
-    one._line("assistant", [{"type": "text", "text": "There are nine."}], **flag)
-    (memory,) = read(log, one, tmp_path)
+def test_machine_lines_are_not_turns(log: EventLog, tmp_path: Path, flag: dict[str, Any]) -> None:
+    transcript = ClaudeCode()
+    turn(transcript, ASKED)
+    transcript._line("user", "Look at every file there is", **flag)
+    transcript._line("assistant", [{"type": "text", "text": "There are nine."}], **flag)
+    (memory,) = read(log, transcript, tmp_path)
     assert memory.result == ("There are nine." if "promptSource" in flag else None) or (
         memory.result == "The clock is called at every login now."
     )
 
 
 @pytest.mark.parametrize("entrypoint", ["cli", "sdk-cli"])
-def test_a_run_that_nobody_types_into_is_a_programs(
+def test_a_session_without_typed_input_belongs_to_a_program(
     log: EventLog, tmp_path: Path, entrypoint: str
 ) -> None:
-    one = ClaudeCode()
-    one._line("user", ASKED, entrypoint=entrypoint)
-    one._line("assistant", [{"type": "text", "text": "Done."}])
-    read(log, one, tmp_path)
+    transcript = ClaudeCode()
+    transcript._line("user", ASKED, entrypoint=entrypoint)
+    transcript._line("assistant", [{"type": "text", "text": "Done."}])
+    read(log, transcript, tmp_path)
     (prompted,) = log.events_between(("prompted",), 0, 1 << 60)
     assert prompted.author == ("typed" if entrypoint == "cli" else "program")
 
 
 def test_words_beside_an_interruption_are_a_prompt(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
+    transcript = ClaudeCode()
     texts = ("[Request interrupted by user]", "keep the old name of the module")
-    one.ask([{"type": "text", "text": text} for text in texts])
-    (memory,) = read(log, one, tmp_path)
+    transcript.ask([{"type": "text", "text": text} for text in texts])
+    (memory,) = read(log, transcript, tmp_path)
     assert memory.content == "keep the old name of the module"
 
 
 def test_thinking_is_not_kept(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
-    one.ask(ASKED)
-    one._line("assistant", [{"type": "thinking", "thinking": "secretly " * 30}])
-    one.say("It is swapped.")
-    (memory,) = read(log, one, tmp_path)
+    transcript = ClaudeCode()
+    transcript.ask(ASKED)
+    transcript._line("assistant", [{"type": "thinking", "thinking": "secretly " * 30}])
+    transcript.say("It is swapped.")
+    (memory,) = read(log, transcript, tmp_path)
     assert memory.result == "It is swapped." and "secretly" not in memory.text
 
 
 def test_an_edit_is_found_by_the_names_that_it_and_the_file_before_it_defined(
     log: EventLog, tmp_path: Path
 ) -> None:
-    one = ClaudeCode()
-    one.ask(ASKED)
-    one.edit("reader.py", "import os", "def peek(): ...")
-    one.lines[-1]["toolUseResult"]["originalFile"] = "class Reader:\n    def poll(self): ...\n"
-    (memory,) = read(log, one, tmp_path)
+    transcript = ClaudeCode()
+    transcript.ask(ASKED)
+    transcript.edit("reader.py", "import os", "def peek(): ...")
+    transcript.lines[-1]["toolUseResult"]["originalFile"] = (
+        "class Reader:\n    def poll(self): ...\n"
+    )
+    (memory,) = read(log, transcript, tmp_path)
     assert {"peek", "Reader", "poll"} <= set(memory.tags)
 
 
 def test_a_malformed_call_is_neither_an_error_nor_an_edit(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
-    one.ask(ASKED)
-    one.edit("reader.py", "gone", "here")
-    one.lines[-1]["message"]["content"][0] |= {
+    transcript = ClaudeCode()
+    transcript.ask(ASKED)
+    transcript.edit("reader.py", "gone", "here")
+    transcript.lines[-1]["message"]["content"][0] |= {
         "content": "<tool_use_error>String to replace not found</tool_use_error>",
         "is_error": True,
     }
-    (memory,) = read(log, one, tmp_path)
+    (memory,) = read(log, transcript, tmp_path)
     assert memory.action is None
 
 
 def test_a_prompt_given_while_a_tool_ran_ends_the_turn_after_its_outcome(
     log: EventLog, tmp_path: Path
 ) -> None:
-    one = ClaudeCode()
-    one.ask(ASKED)
-    one.run("pytest -q", "2 passed")
-    one.lines[-1]["message"]["content"] += [{"type": "text", "text": "And measure it, too."}]
-    first, second = read(log, one, tmp_path)
+    transcript = ClaudeCode()
+    transcript.ask(ASKED)
+    transcript.run("pytest -q", "2 passed")
+    transcript.lines[-1]["message"]["content"] += [{"type": "text", "text": "And measure it, too."}]
+    first, second = read(log, transcript, tmp_path)
     assert (first.action, second.content) == ("$ pytest -q -> 2 passed", "And measure it, too.")
 
 
 def test_the_side_folders_of_a_project_are_not_read(log: EventLog, tmp_path: Path) -> None:
-    one, side = ClaudeCode(), ClaudeCode(session="agent-a1")
-    turn(one, ASKED)
+    transcript, side = ClaudeCode(), ClaudeCode(session="agent-a1")
+    turn(transcript, ASKED)
     turn(side, "Look at every file there is")
     side._dump(tmp_path / "projects" / "-home-dev-shop" / SESSION / "subagents" / "agent-a1.jsonl")
-    assert [memory.content for memory in read(log, one, tmp_path)] == [ASKED]
+    assert [memory.content for memory in read(log, transcript, tmp_path)] == [ASKED]
 
 
 def test_a_session_that_was_copied_by_a_fork_is_read_once_as_the_elders(
     log: EventLog, tmp_path: Path
 ) -> None:
-    one = ClaudeCode()
-    turn(one, ASKED)
-    copy = ClaudeCode(session="0000-sorts-first", at=one.at + 5)
+    transcript = ClaudeCode()
+    turn(transcript, ASKED)
+    copy = ClaudeCode(session="0000-sorts-first", at=transcript.at + 5)
     copy._line("queue-operation", "")
-    copy.lines += [line | {"sessionId": copy.session} for line in one.lines]
+    copy.lines += [line | {"sessionId": copy.session} for line in transcript.lines]
     turn(copy, "And now in the fork.")
     copy.save(tmp_path)
-    memories = read(log, one, tmp_path)
+    memories = read(log, transcript, tmp_path)
     assert [(each.session, each.content) for each in memories] == [
         (SESSION, ASKED),
         (copy.session, "And now in the fork."),
@@ -160,34 +162,34 @@ def test_a_session_that_was_copied_by_a_fork_is_read_once_as_the_elders(
 
 
 def test_packed_transcripts_are_read_as_they_are(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
-    turn(one, ASKED)
-    (path,) = one.save(tmp_path).rglob("*.jsonl")
+    transcript = ClaudeCode()
+    turn(transcript, ASKED)
+    (path,) = transcript.save(tmp_path).rglob("*.jsonl")
     path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
     imported(log, "claude-code", tmp_path)
     assert [episode.content for episode in episodes(log)] == [ASKED]
 
 
-def test_half_an_emoji_costs_nothing_but_itself(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
-    one.ask("Swap the manifest \ud83d please.")
-    (memory,) = read(log, one, tmp_path)
+def test_a_lone_surrogate_loses_only_itself(log: EventLog, tmp_path: Path) -> None:
+    transcript = ClaudeCode()
+    transcript.ask("Swap the manifest \ud83d please.")
+    (memory,) = read(log, transcript, tmp_path)
     assert memory.content == "Swap the manifest \ufffd please."
 
 
 def test_lines_of_unknown_types_are_passed_over_in_silence(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
-    turn(one, ASKED)
-    one.lines += [{"type": "progress", "message": 7}, {"no": "type"}]
-    assert imported(log, "claude-code", one.save(tmp_path)).skipped == []
+    transcript = ClaudeCode()
+    turn(transcript, ASKED)
+    transcript.lines += [{"type": "progress", "message": 7}, {"no": "type"}]
+    assert imported(log, "claude-code", transcript.save(tmp_path)).skipped == []
 
 
-def test_a_moment_beyond_the_calendar_is_none(log: EventLog, tmp_path: Path) -> None:
-    one = ClaudeCode()
-    one.ask(ASKED)
-    one.lines[0]["timestamp"] = "9999-12-31T23:59:59-05:00"
-    (memory,) = read(log, one, tmp_path)
+def test_a_timestamp_outside_the_calendar_is_ignored(log: EventLog, tmp_path: Path) -> None:
+    transcript = ClaudeCode()
+    transcript.ask(ASKED)
+    transcript.lines[0]["timestamp"] = "9999-12-31T23:59:59-05:00"
+    (memory,) = read(log, transcript, tmp_path)
     assert memory.created_at == 1_795_400_000_000_000  # when it was imported
 
 

@@ -51,7 +51,7 @@ def test_a_line_without_id_gets_one_from_its_text_and_project(path):
     assert (elsewhere.id != first.id, elsewhere.project) == (True, "demo")
 
 
-def test_a_lines_own_project_holds(path):
+def test_the_project_of_a_line_wins(path):
     assert read(path, {"content": "a b", "project": "mine"}, project="demo")[0].project == "mine"
 
 
@@ -83,7 +83,7 @@ def test_bytes_that_are_no_utf_8_are_an_error_with_a_number(path):
         list(jsonl.drafts(path, project=None))
 
 
-def test_a_mark_at_the_beginning_and_an_empty_file_do_no_harm(path):
+def test_a_byte_order_mark_and_an_empty_file_are_accepted(path):
     path.write_bytes(b'\xef\xbb\xbf{"content": "fine"}')
     assert len(list(jsonl.drafts(path, project=None))) == 1
     assert read(path) == []
@@ -112,7 +112,7 @@ def test_a_packed_file_is_read_as_it_is(path, pack):
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
-def test_a_packed_file_that_bursts_or_was_cut_is_refused(path, pack):
+def test_a_zip_bomb_or_truncated_archive_is_refused(path, pack):
     path.write_bytes(pack(bytes(32 << 20)))
     with pytest.raises(SourceError, match=r"line 1: over|unpacks to over 100 times"):
         list(jsonl.drafts(path, project=None))
@@ -122,7 +122,7 @@ def test_a_packed_file_that_bursts_or_was_cut_is_refused(path, pack):
         list(jsonl.drafts(path, project=None))
 
 
-def test_a_line_nested_without_end_is_named(path):
+def test_a_deeply_nested_line_is_reported(path):
     deep = "[" * 100_000 + "]" * 100_000
     with pytest.raises(SourceError, match="line 1: "):
         read(path, f'{{"content": "a", "metadata": {{"a": {deep}}}}}')

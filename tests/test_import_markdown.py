@@ -144,12 +144,12 @@ A quiet one, without any list.
 def test_the_entries_of_a_changelog_are_a_memory_each_of_their_release(tmp_path, name):
     note(tmp_path, name, CHANGELOG)
     drafts = read(tmp_path)
-    found = [
+    titles = [
         (draft.kind, draft.content, draft.created_at and draft.created_at.date())
         for draft in drafts
     ]
     may, march = date(2024, 5, 1), date(2024, 3, 2)
-    assert found == [
+    assert titles == [
         ("activity", "What changes for users is told here.", None),
         ("activity", "Read the tail without a build.", None),
         ("activity", "Readers see the tail\n  at once.", may),
@@ -183,7 +183,7 @@ def test_the_day_of_a_heading(tmp_path, heading, day):
     assert draft.created_at == (day and datetime(*day, tzinfo=UTC))
 
 
-def test_the_nearest_day_holds(tmp_path):
+def test_the_nearest_date_wins(tmp_path):
     text = (
         "---\ndate: 1 March 2024\n---\n# Log\n\nWhat we did and why.\n\n"
         "## Tail\n\n**Date:** 2024-03-05\n\nThe tail is read first.\n\n"
@@ -234,12 +234,12 @@ def test_ids_are_the_same_in_every_clone(tmp_path):
     assert whole[0].metadata == {"path": "docs/notes.md"}
 
 
-def test_progress_is_told_of_the_files_that_are_read(tmp_path):
+def test_import_reports_progress_per_file(tmp_path):
     for name in ("a.md", "b.md"):
         note(tmp_path, name, "# Ports\n\nThe server listens on port 7437.\n")
-    told: list[tuple[int, int]] = []
-    list(markdown.drafts(tmp_path, project=None, on_progress=lambda *far: told.append(far)))
-    assert told == [(1, 2), (2, 2)]
+    progress: list[tuple[int, int]] = []
+    list(markdown.drafts(tmp_path, project=None, on_progress=lambda *far: progress.append(far)))
+    assert progress == [(1, 2), (2, 2)]
 
 
 def test_hidden_and_vendored_folders_are_skipped(tmp_path):
@@ -299,11 +299,11 @@ def test_line_ends_marks_and_bytes_of_other_systems(tmp_path):
     assert (draft.context, draft.content) == ("notes.md > Caf\ufffd", "The log is one SQLite file.")
 
 
-def test_a_file_that_is_no_text_is_left_out_and_told(tmp_path):
+def test_binary_files_are_skipped_and_reported(tmp_path):
     (tmp_path / "image.md").write_bytes(b"\x00\x01 four words of text here")
-    told: list[str] = []
-    assert list(markdown.drafts(tmp_path, project=None, on_skip=told.append)) == []
-    assert len(told) == 1 and "image.md was left out" in told[0]
+    notices: list[str] = []
+    assert list(markdown.drafts(tmp_path, project=None, on_skip=notices.append)) == []
+    assert len(notices) == 1 and "image.md was left out" in notices[0]
 
 
 def test_a_place_without_markdown_is_named(tmp_path):
@@ -313,13 +313,13 @@ def test_a_place_without_markdown_is_named(tmp_path):
         read(tmp_path / "gone")
 
 
-def test_rules_in_a_repository_are_quoted_and_bind_nobody(tmp_path):
+def test_rules_from_a_repository_are_quoted_and_not_binding(tmp_path):
     (tmp_path / ".git").mkdir()
     drafts = read(note(tmp_path, "CLAUDE.md", RULES))
     assert {(draft.kind, draft.trust) for draft in drafts} == {("fact", "tool")}
 
 
-def test_rules_in_a_repository_are_the_users_where_he_says_so(tmp_path):
+def test_rules_from_a_repository_bind_if_the_user_says_so(tmp_path):
     (tmp_path / ".git").mkdir()
     path = note(tmp_path, "CLAUDE.md", RULES)
     mine = list(markdown.drafts(path, project="demo", is_mine=True))

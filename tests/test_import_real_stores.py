@@ -73,7 +73,7 @@ Every write is one transaction.
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+    for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "memory"))
     (tmp_path / "user").mkdir()
@@ -93,28 +93,30 @@ def program(name: str, home: Path, *words: str, **env: str) -> None:
     command = PROGRAMS / name / "bin" / words[0]
     if not command.exists():
         pytest.skip(f"{name} is not installed: run `make importers`")
-    kept = {one: value for one, value in os.environ.items() if one != "PYTHONPATH"}
-    env = kept | {"HOME": str(home), "HF_HUB_OFFLINE": "1"} | env
-    done = subprocess.run(
+    environ = {
+        variable: value for variable, value in os.environ.items() if variable != "PYTHONPATH"
+    }
+    env = environ | {"HOME": str(home), "HF_HUB_OFFLINE": "1"} | env
+    completed = subprocess.run(
         [str(command), *words[1:]], env=env, cwd=home, capture_output=True, text=True, timeout=180
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 def imported(name: str, place: Path) -> tuple[int, int, int]:
     """Return how many memories were found and added, and how many a second import adds."""
     counts = []
     for _ in range(2):
-        done = CliRunner().invoke(main, ["import", name, str(place), "--json"])
-        assert done.exit_code == 0, done.output
-        counts.append(json.loads(done.stdout))
+        result = CliRunner().invoke(main, ["import", name, str(place), "--json"])
+        assert result.exit_code == 0, result.output
+        counts.append(json.loads(result.stdout))
     assert counts[0]["refused"] == counts[0]["skipped"] == 0
     return counts[0]["found"], counts[0]["added"], counts[1]["added"]
 
 
 def best(question: str) -> str:
-    done = CliRunner().invoke(main, ["recall", "--json", question])
-    text: str = json.loads(done.stdout)["hits"][0]["text"]
+    result = CliRunner().invoke(main, ["recall", "--json", question])
+    text: str = json.loads(result.stdout)["hits"][0]["text"]
     return text
 
 

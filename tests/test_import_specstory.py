@@ -275,8 +275,8 @@ def test_a_session_that_was_exported_twice_is_one(log: EventLog, history: Path) 
     assert imported(log, "specstory", history).counts.added
     (history / "2026-02-03_10-07-31Z-round-the-tax.md").write_text(EXACT)
     assert imported(log, "specstory", history).sessions.sessions == 1
-    said = [episode.content for episode in episodes(log)]
-    assert said == ["round the tax to cents", "who else rounds?"]
+    contents = [episode.content for episode in episodes(log)]
+    assert contents == ["round the tax to cents", "who else rounds?"]
     assert episodes(log)[1].result is not None and "Nobody." in str(episodes(log)[1].result)
     assert imported(log, "specstory", history).counts.added == 0
 
@@ -289,7 +289,7 @@ def test_a_session_that_was_exported_twice_is_one(log: EventLog, history: Path) 
         ("2025-05-02_09-05-tax-rates", 2),  # the same request on another day, another answer
     ],
 )
-def test_exports_without_an_id_are_told_apart_by_what_they_say(
+def test_exports_without_an_id_are_distinguished_by_content(
     log: EventLog, history: Path, name: str, sessions: int
 ) -> None:
     (history / "2025-05-01_09-05-untitled.md").write_text(OLD)
@@ -307,7 +307,7 @@ def test_exports_without_an_id_are_told_apart_by_what_they_say(
         ("5d1f7c3a-0000-4000-8000-00000000000c", "Find all callers of round.\n\nReport paths."),
     ],
 )
-def test_what_an_agent_asked_of_a_helper_is_no_session_of_the_users(
+def test_prompts_to_subagents_are_not_user_sessions(
     log: EventLog, history: Path, id_: str, task: str
 ) -> None:
     (history / "2026-02-03_10-30-06Z-explore.md").write_text(TASK.format(id=id_, task=task))
@@ -318,7 +318,7 @@ def test_what_an_agent_asked_of_a_helper_is_no_session_of_the_users(
 
 
 @pytest.mark.parametrize(("is_repository", "statements"), [(True, 0), (False, 1)])
-def test_a_history_in_a_repository_is_quoted_and_lays_nothing_down(
+def test_a_history_file_in_a_repository_is_quoted_and_creates_no_statements(
     log: EventLog, history: Path, is_repository: bool, statements: int
 ) -> None:
     if not is_repository:
@@ -326,8 +326,10 @@ def test_a_history_in_a_repository_is_quoted_and_lays_nothing_down(
     write(history, old=OLD)
     imported(log, "specstory", history)
     bodies = [event.body for event in log.read()]
-    kept = [body for body in bodies if isinstance(body, Recorded) and body.kind == "statement"]
-    assert len(kept) == statements
+    statements_ = [
+        body for body in bodies if isinstance(body, Recorded) and body.kind == "statement"
+    ]
+    assert len(statements_) == statements
 
 
 def test_a_session_that_its_own_program_told_of_is_left_out(
@@ -338,8 +340,8 @@ def test_a_session_that_its_own_program_told_of_is_left_out(
     own.say("done")
     imported(log, "claude-code", own.save(tmp_path / "claude"))
     write(history, again=TASK.format(id=SESSION, task="put the tax rate into tax.py"))
-    done = imported(log, "specstory", history)
-    assert (done.sessions.live, len(episodes(log))) == (1, 1)
+    outcome = imported(log, "specstory", history)
+    assert (outcome.sessions.live, len(episodes(log))) == (1, 1)
 
 
 def test_edits_whose_request_is_lost_are_not_the_users_words(log: EventLog, history: Path) -> None:
@@ -356,13 +358,13 @@ def test_auto_finds_the_history_of_the_repository_one_is_in(
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     command = ["--home", str(tmp_path / "home"), "import", "auto", "--dry-run"]
     monkeypatch.chdir(history.parent)
-    told = CliRunner().invoke(main, command).stdout
-    assert ["specstory", "2", "sessions"] in [line.split() for line in told.splitlines()]
+    output = CliRunner().invoke(main, command).stdout
+    assert ["specstory", "2", "sessions"] in [line.split() for line in output.splitlines()]
     monkeypatch.chdir(tmp_path)
     assert "specstory" not in CliRunner().invoke(main, command).stdout
 
 
-def test_another_program_is_told_whose_file_it_was_given(log: EventLog, history: Path) -> None:
+def test_the_error_names_the_program_that_wrote_the_file(log: EventLog, history: Path) -> None:
     write(history, old=OLD)
     with pytest.raises(Exception, match="is a session of SpecStory"):
         imported(log, "codex", history / "old.md")

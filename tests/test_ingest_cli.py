@@ -29,9 +29,9 @@ def doctor() -> Result:
 
 
 def told(*words: str) -> Any:
-    done = run(*words, "--json")
-    assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout)
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ def test_a_file_is_recorded_in_jobs_and_junk_is_named(
     lines: Callable[..., str], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(command, "A_JOB", 2)
-    done = run(lines(*notes(4), {"content": "todo"}))
-    assert done.exit_code == 0
-    assert done.stdout == "4 recorded, 1 refused\n"
-    assert "'todo' is a placeholder" in done.stderr
+    result = run(lines(*notes(4), {"content": "todo"}))
+    assert result.exit_code == 0
+    assert result.stdout == "4 recorded, 1 refused\n"
+    assert "'todo' is a placeholder" in result.stderr
     assert [job["items"] for job in told("list")["jobs"]] == [1, 2, 2]
     assert events(tenant) == 4
 
@@ -73,11 +73,11 @@ def test_the_same_file_again_adds_nothing(lines: Callable[..., str], tenant: Ten
 
 
 def test_a_line_that_is_no_memory_is_an_error_with_its_number(lines: Callable[..., str]):
-    done = run(lines(*notes(1), {"note": "no content"}))
-    assert (done.exit_code, "line 2" in done.stderr) == (2, True)
+    result = run(lines(*notes(1), {"note": "no content"}))
+    assert (result.exit_code, "line 2" in result.stderr) == (2, True)
 
 
-def test_where_too_much_waits_that_is_recorded_first(
+def test_a_full_queue_is_drained_before_more_is_accepted(
     lines: Callable[..., str], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(command, "A_JOB", 1)
@@ -86,10 +86,10 @@ def test_where_too_much_waits_that_is_recorded_first(
     assert events(tenant) == 5
 
 
-def test_what_the_log_cannot_take_waits_and_is_told(
+def test_a_batch_the_log_cannot_take_waits_and_is_reported(
     lines: Callable[..., str], tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(*given: object) -> None:
+    def full(*arguments: object) -> None:
         raise LogFull("no space left")
 
     with monkeypatch.context() as broken:
@@ -109,8 +109,8 @@ def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, ten
         now += 1_000_000_000
     queue.close()
     assert "1 accepted batches could not be recorded" in doctor().stdout
-    shown = run("show", id_)
-    assert "dead 0/1" in shown.stdout and "LogBusy: held" in shown.stdout
+    result = run("show", id_)
+    assert "dead 0/1" in result.stdout and "LogBusy: held" in result.stdout
     assert id_ in run().stdout
     assert told("requeue", id_)["recorded"] == 1
     assert told("show", id_)["state"] == "done"
@@ -120,10 +120,10 @@ def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, ten
     assert log.head() == 1
 
 
-def test_an_export_that_says_more_than_drafts_is_refused_whole(
+def test_an_export_with_more_fields_than_drafts_is_refused(
     lines: Callable[..., str], tenant: Tenant
 ):
     linked = {"content": "the cache fills", "links": [{"target": new_id(NOW), "relation": "cause"}]}
-    done = run("add", lines(*notes(1), linked))
-    assert done.exit_code == 2
-    assert "memory 2" in done.stderr and "mnemolog import jsonl" in done.stderr
+    result = run("add", lines(*notes(1), linked))
+    assert result.exit_code == 2
+    assert "memory 2" in result.stderr and "mnemolog import jsonl" in result.stderr

@@ -59,8 +59,8 @@ class Notes:
         """Let a job make an insight, as a plan that is applied; return the plan's id."""
         fields = {"kind": "insight", "insight_type": "cluster", "source_ids": of, "tags": tags}
         draft = Draft(id=id_, content=said, **fields)
-        made = (steps.record(draft, Made(job="reflect"), NOW, "they are alike"),)
-        body = Planned(job="reflect", watermark=self.log.head(), steps=made)
+        plan_steps = (steps.record(draft, Made(job="reflect"), NOW, "they are alike"),)
+        body = Planned(job="reflect", watermark=self.log.head(), steps=plan_steps)
         plan = plans.propose(self.log, body, NOW)
         plans.apply(self.log, plan.id, NOW)
         return plan.id
@@ -82,52 +82,52 @@ def memory(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog) -> Not
     return Notes(tenant, log, is_built=request.param == "built")
 
 
-def ids(found: Answer) -> list[str]:
-    return [hit.memory.id for hit in found.hits]
+def ids(answer: Answer) -> list[str]:
+    return [hit.memory.id for hit in answer.hits]
 
 
-def scores(found: Answer) -> dict[str, float]:
-    return {hit.memory.id: hit.score for hit in found.hits}
+def scores(answer: Answer) -> dict[str, float]:
+    return {hit.memory.id: hit.score for hit in answer.hits}
 
 
 def test_an_insight_gives_its_place_to_its_best_source(memory: Notes):
     before = memory.ask()
     memory.notice()
-    found = memory.ask(explain=True)
-    assert "insight" not in ids(found) and ids(found) == ids(before)
-    first = found.hits[0]
+    answer = memory.ask(explain=True)
+    assert "insight" not in ids(answer) and ids(answer) == ids(before)
+    first = answer.hits[0]
     assert first.memory.id in SOURCES and first.insights == ("insight",)
-    assert [hit.insights for hit in found.hits[1:]] == [()] * (len(found.hits) - 1)
-    assert found.dropped["gave_way"] == 1 and found.why["dropped"]["gave_way"] == 1
+    assert [hit.insights for hit in answer.hits[1:]] == [()] * (len(answer.hits) - 1)
+    assert answer.dropped["gave_way"] == 1 and answer.why["dropped"]["gave_way"] == 1
     assert first.why["insights"] == ["insight"]
 
 
 def test_a_source_moves_up_to_where_its_insight_stood(memory: Notes):
-    asked = "pool_size under load and the TLS certificates that renew"
-    before = scores(memory.ask(asked))
+    query = "pool_size under load and the TLS certificates that renew"
+    before = scores(memory.ask(query))
     memory.notice(said="TLS pool_size certificates renew the timed load", of=("tls",))
-    found = memory.ask(asked)
-    (source,) = [hit for hit in found.hits if hit.memory.id == "tls"]
+    answer = memory.ask(query)
+    (source,) = [hit for hit in answer.hits if hit.memory.id == "tls"]
     assert source.insights == ("insight",) and source.score >= before["tls"]
-    assert [hit.score for hit in found.hits] == sorted(scores(found).values(), reverse=True)
+    assert [hit.score for hit in answer.hits] == sorted(scores(answer).values(), reverse=True)
 
 
-def test_where_no_source_is_a_candidate_it_comes_as_itself(memory: Notes):
+def test_an_insight_without_candidate_sources_is_returned_itself(memory: Notes):
     memory.notice(tags=("db",))
-    found = memory.ask(filter=Filter(now=NOW, tags=("db",)))
-    assert ids(found) == ["insight"] and found.hits[0].insights == ()
+    answer = memory.ask(filter=Filter(now=NOW, tags=("db",)))
+    assert ids(answer) == ["insight"] and answer.hits[0].insights == ()
 
 
-def test_alone_it_must_be_sure_whatever_bar_is_asked_for(memory: Notes):
+def test_an_insight_on_its_own_must_pass_the_default_threshold(memory: Notes):
     memory.notice(said="Breaks: 4 notes on tea, each of another week", of=("turn",))
-    asked = "notes of the quarterly planning with the board in another city"
-    assert "insight" not in ids(memory.ask(asked, min_confidence=0.0))
+    query = "notes of the quarterly planning with the board in another city"
+    assert "insight" not in ids(memory.ask(query, min_confidence=0.0))
 
 
-def test_asked_for_by_its_kind_it_comes_as_itself(memory: Notes):
+def test_an_insight_is_returned_if_its_kind_is_requested(memory: Notes):
     memory.notice()
-    found = memory.ask(filter=Filter(now=NOW, kinds=("insight",)))
-    assert ids(found) == ["insight"]
+    answer = memory.ask(filter=Filter(now=NOW, kinds=("insight",)))
+    assert ids(answer) == ["insight"]
 
 
 def test_an_insight_that_a_person_wrote_is_a_memory_like_others(memory: Notes):
@@ -142,35 +142,37 @@ def test_in_every_mode_the_sources_come_and_it_does_not(memory: Notes):
         assert "insight" not in ids(memory.ask(mode=mode, fusion=fusion))
 
 
-def test_what_a_filter_holds_off_stands_for_nothing(memory: Notes):
+def test_a_filtered_insight_does_not_promote_its_source(memory: Notes):
     memory.notice()
     commands.record(memory.log, Draft(id="b", content=NOTES["stock"], project="b"), NOW)
     memory.notice("other", INSIGHT, ("b",))
-    found = memory.ask(filter=Filter(now=NOW, since=NOW + 1))
-    assert ids(found) == []
+    answer = memory.ask(filter=Filter(now=NOW, since=NOW + 1))
+    assert ids(answer) == []
 
 
-def test_a_source_that_changed_since_the_build_still_stands_for_it(tenant: Tenant, log: EventLog):
+def test_a_source_revised_since_the_build_still_represents_its_insight(
+    tenant: Tenant, log: EventLog
+):
     memory = Notes(tenant, log, is_built=False)
     memory.notice()
     rebuild(tenant, log, EMBEDDER, NOW)
     for id_ in SOURCES:
         commands.revise(log, id_, Revised(context="since the autumn"), NOW)
-    found = memory.ask()
-    assert "insight" not in ids(found) and found.hits[0].insights == ("insight",)
+    answer = memory.ask()
+    assert "insight" not in ids(answer) and answer.hits[0].insights == ("insight",)
 
 
-def test_a_forgotten_source_takes_its_insight_along_in_the_same_build(memory: Notes):
+def test_forgetting_a_source_removes_its_insight_in_the_same_build(memory: Notes):
     memory.notice()
     commands.forget(memory.log, "test", NOW)
-    found = memory.ask()
-    assert all(hit.insights == () for hit in found.hits) and "insight" not in ids(found)
+    answer = memory.ask()
+    assert all(hit.insights == () for hit in answer.hits) and "insight" not in ids(answer)
     assert ids(memory.ask(filter=Filter(now=NOW, kinds=("insight",)))) == []
 
 
-def test_no_other_memory_scores_otherwise_for_it(tenant: Tenant, log: EventLog):
+def test_an_insight_changes_no_other_score(tenant: Tenant, log: EventLog):
     memory = Notes(tenant, log, is_built=True)
-    asked = [*NOTES.values(), "checkout timed out", "sixty certificates"]
+    queries = [*NOTES.values(), "checkout timed out", "sixty certificates"]
     ways = [
         {"profile": profile, "fusion": fusion}
         for profile, fusion in product(("balanced", "wal", "match"), ("weighted", "rrf"))
@@ -178,14 +180,14 @@ def test_no_other_memory_scores_otherwise_for_it(tenant: Tenant, log: EventLog):
 
     def others() -> list[dict[str, tuple[float, float]]]:
         """Return score and confidence of all but the insight and its source."""
-        answers = [memory.ask(one, **way) for one, way in product(asked, ways)]
+        answers = [memory.ask(query, **way) for query, way in product(queries, ways)]
         return [
             {
                 hit.memory.id: (hit.score, hit.confidence)
-                for hit in found.hits
+                for hit in answer.hits
                 if hit.memory.id not in ("turn", "insight")
             }
-            for found in answers
+            for answer in answers
         ]
 
     before = others()
@@ -193,7 +195,7 @@ def test_no_other_memory_scores_otherwise_for_it(tenant: Tenant, log: EventLog):
     assert others() == before
 
 
-def test_words_weigh_what_they_weighed_and_the_insight_is_still_found(tenant, log):
+def test_an_insight_changes_no_term_weight_and_is_found(tenant, log):
     memory = Notes(tenant, log, is_built=True)
 
     def index() -> PostingsIndex:
@@ -248,7 +250,7 @@ def test_the_table_names_what_a_job_made_of_what(tenant: Tenant, log: EventLog):
     assert verify(tenant, log, EMBEDDER).ok
 
 
-def test_undone_every_digest_is_what_it_was(tenant: Tenant, log: EventLog):
+def test_undoing_restores_every_digest(tenant: Tenant, log: EventLog):
     memory = Notes(tenant, log, is_built=True)
     before = rebuild(tenant, log, EMBEDDER, NOW).digests
     plan = memory.notice()

@@ -16,10 +16,10 @@ def us(moment: datetime) -> int:
 
 def days(text: str, language: str | None = "en") -> str | None:
     """Return first and last day as text."""
-    found = interval(text, us(FRIDAY), language)
-    if found is None:
+    span = interval(text, us(FRIDAY), language)
+    if span is None:
         return None
-    ends = (found.since, found.until - DAY)
+    ends = (span.since, span.until - DAY)
     first, last = (datetime.fromtimestamp(at // 1_000_000, UTC).date() for at in ends)
     return f"{first} {last}"
 
@@ -108,7 +108,7 @@ def test_times_of_other_languages(language: str, text: str, expected: str):
         "",
     ],
 )
-def test_what_is_no_time(text: str):
+def test_text_without_a_time_gives_no_interval(text: str):
     assert days(text) is None
 
 
@@ -117,17 +117,17 @@ def test_may_in_lower_case_needs_its_number(text: str):
     assert "-05-" in str(days(text))
 
 
-def test_the_moment_of_asking_decides():
+def test_intervals_are_relative_to_the_time_of_the_question():
     monday = us(datetime(2023, 11, 20, 0, 0, tzinfo=UTC))
-    found = interval("yesterday", monday, "en")
-    assert found is not None
-    assert (found.since, found.until) == (monday - DAY, monday)
+    span = interval("yesterday", monday, "en")
+    assert span is not None
+    assert (span.since, span.until) == (monday - DAY, monday)
 
 
 def test_the_words_are_shown():
-    found = interval("what did Ana say two days ago?", us(FRIDAY), None)
-    assert found is not None
-    assert found.words == "two days ago"
+    span = interval("what did Ana say two days ago?", us(FRIDAY), None)
+    assert span is not None
+    assert span.words == "two days ago"
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_the_words_are_shown():
         ("es", "qué pasó el 7 de mayo de 2023 con Redis", "qué pasó con Redis"),
     ],
 )
-def test_what_else_is_asked_is_left_without_the_words_of_time(language: str, text: str, rest: str):
-    found = interval(text, us(FRIDAY), language)
-    assert found is not None
-    assert " ".join(found.cut(text).split()) == rest
+def test_time_words_are_removed_from_the_question(language: str, text: str, rest: str):
+    span = interval(text, us(FRIDAY), language)
+    assert span is not None
+    assert " ".join(span.cut(text).split()) == rest
 
 
 def test_a_time_is_read_in_whichever_known_language_where_none_is_named():

@@ -78,7 +78,7 @@ def owners_in(client: FlaskClient, query: str, **choices: object) -> set[str]:
         ("second", "bank", {"onyx"}),
     ],
 )
-def test_recall_shows_its_own_alone(
+def test_recall_returns_only_its_own_tenant(
     client: FlaskClient,
     request: pytest.FixtureRequest,
     name: str,
@@ -86,18 +86,16 @@ def test_recall_shows_its_own_alone(
     seen: set[str],
     mode: str,
 ):
-    found = owners_in(client, QUERY, tenant=name, project=project, mode=mode)
+    owners = owners_in(client, QUERY, tenant=name, project=project, mode=mode)
     if mode == "entity" and "tail" in request.node.callspec.id:
-        assert found <= seen  # entities are known from the next build on
+        assert owners <= seen  # entities are known from the next build on
     else:
-        assert found == seen
+        assert owners == seen
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("owner", OWNERS)
-def test_asking_for_another_s_very_words_brings_nothing_of_it(
-    client: FlaskClient, owner: str, mode: str
-):
+def test_another_tenants_exact_words_return_nothing(client: FlaskClient, owner: str, mode: str):
     name, project = OWNERS[owner]
     foreign = "second" if name == "first" else "first"
     words = TEXT.format(owner=owner)
@@ -115,12 +113,12 @@ def hit_ids(client: FlaskClient, query: str, **choices: object) -> set[str]:
 @pytest.mark.parametrize("owner", OWNERS)
 def test_the_id_of_another_tenants_memory_is_not_found(client: FlaskClient, owner: str):
     for name in ("first", "second"):
-        shown = client.get(f"/v1/memories/{owner}?tenant={name}", headers=OURS)
-        assert shown.status_code == (200 if name == OWNERS[owner][0] else 404)
-        assert (TEXT.format(owner=owner) in shown.text) == (name == OWNERS[owner][0])
+        response = client.get(f"/v1/memories/{owner}?tenant={name}", headers=OURS)
+        assert response.status_code == (200 if name == OWNERS[owner][0] else 404)
+        assert (TEXT.format(owner=owner) in response.text) == (name == OWNERS[owner][0])
 
 
-def test_the_default_tenant_is_no_way_into_the_others(client: FlaskClient):
+def test_the_default_tenant_cannot_reach_other_tenants(client: FlaskClient):
     assert post(client, "/v1/recall", {"query": QUERY}).status_code == 404
     assert client.get("/v1/memories/crimson", headers=OURS).status_code == 404
 
@@ -129,8 +127,8 @@ def test_the_same_id_lives_in_two_tenants_apart(client: FlaskClient):
     for name in ("first", "second"):
         body = {"id": "shared", "content": f"a note that only {name} holds", "tenant": name}
         assert post(client, "/v1/memories", body).status_code in (200, 201)
-    shown = client.get("/v1/memories/shared?tenant=second", headers=OURS).json
-    assert shown["text"] == "a note that only second holds"
+    memory = client.get("/v1/memories/shared?tenant=second", headers=OURS).json
+    assert memory["text"] == "a note that only second holds"
 
 
 @pytest.mark.parametrize(

@@ -26,20 +26,20 @@ NOW = 1_790_000_000_000_000
 def told(*words: str) -> dict[str, object]:
     result = CliRunner().invoke(main, ["jobs", *words, "--json"])
     assert result.exit_code == 0, result.output
-    found: dict[str, object] = json.loads(result.stdout)
-    return found
+    payload: dict[str, object] = json.loads(result.stdout)
+    return payload
 
 
-def job(found: dict[str, object], name: str) -> dict[str, object]:
-    return next(one for one in found["jobs"] if one["job"] == name)
+def job(payload: dict[str, object], name: str) -> dict[str, object]:
+    return next(job for job in payload["jobs"] if job["job"] == name)
 
 
 @pytest.fixture
 def proposed(built) -> plans.Plan:
     """A plan of distill that waits, and what the model was paid for it."""
     draft = Draft(id="made", content="Made of m00", source_ids=("m00",))
-    made = steps.record(draft, Made(job="distill"), NOW, "it was said")
-    body = Planned(job="distill", watermark=built.log.head(), steps=(made,), cost_usd=0.25)
+    step = steps.record(draft, Made(job="distill"), NOW, "it was said")
+    body = Planned(job="distill", watermark=built.log.head(), steps=(step,), cost_usd=0.25)
     return plans.propose(built.log, body, NOW)
 
 
@@ -65,36 +65,36 @@ def test_a_command_applies_a_plan_where_dagster_and_the_documentation_do(built, 
 
 
 def test_all_jobs_are_listed_and_off(built):
-    found = told()
-    assert [one["job"] for one in found["jobs"]] == list(job_catalog.NAMES)
-    assert not any(one["on"] or one["last"] or one["waiting"] for one in found["jobs"])
-    assert job(found, "facts")["at"] == "00:35"
-    assert (found["problem"], found["model"]) == ("", None)
+    jobs = told()
+    assert [job["job"] for job in jobs["jobs"]] == list(job_catalog.NAMES)
+    assert not any(job["on"] or job["last"] or job["waiting"] for job in jobs["jobs"])
+    assert job(jobs, "facts")["at"] == "00:35"
+    assert (jobs["problem"], jobs["model"]) == ("", None)
     text = CliRunner().invoke(main, ["jobs"]).stdout
     assert "no model is set" in text
 
 
-def test_what_is_on_is_kept_for_one_tenant(built):
+def test_switches_are_kept_per_tenant(built):
     assert told("on", "reflect", "facts") == {"on": ["facts", "reflect"]}
-    assert [one["job"] for one in told()["jobs"] if one["on"]] == ["facts", "reflect"]
+    assert [job["job"] for job in told()["jobs"] if job["on"]] == ["facts", "reflect"]
     assert told("off", "facts") == {"on": ["reflect"]}
     CliRunner().invoke(main, ["--tenant", "work", "init"])
     other = CliRunner().invoke(main, ["--tenant", "work", "jobs", "--json"])
-    assert not any(one["on"] for one in json.loads(other.stdout)["jobs"])
+    assert not any(job["on"] for job in json.loads(other.stdout)["jobs"])
 
 
-def test_a_job_there_is_not_is_refused(built):
+def test_an_unknown_job_is_refused(built):
     result = CliRunner().invoke(main, ["jobs", "on", "nothing"])
     assert result.exit_code == 2
     assert "unknown job 'nothing': choose from facts" in result.output
 
 
 def test_the_last_plan_and_those_that_wait_are_shown(built, proposed):
-    found = job(told(), "distill")
-    assert found["waiting"] == [proposed.id]
-    assert found["last"]["plan"] == proposed.id
-    assert (found["last"]["state"], found["last"]["steps"]) == ("waiting", 1)
-    assert found["last"]["cost_usd"] == 0.25
+    listed = job(told(), "distill")
+    assert listed["waiting"] == [proposed.id]
+    assert listed["last"]["plan"] == proposed.id
+    assert (listed["last"]["state"], listed["last"]["steps"]) == ("waiting", 1)
+    assert listed["last"]["cost_usd"] == 0.25
     assert f"1 waiting  $0.2500  {proposed.id[:6]}" in CliRunner().invoke(main, ["jobs"]).stdout
 
 
@@ -127,19 +127,21 @@ def test_what_models_cost_today_is_summed_over_the_home(built, monkeypatch):
 
 def test_doctor_says_that_switches_cannot_be_read(built, home):
     (built.tenant.root / "jobs.json").write_text("{")
-    (finding,) = [one for one in checkup(Settings(home)) if "no job runs" in one.what]
+    (finding,) = [finding for finding in checkup(Settings(home)) if "no job runs" in finding.what]
     assert finding.severity == "warn"
     assert "jobs.json cannot be read" in finding.what
     result = CliRunner().invoke(main, ["jobs"])
     assert result.exit_code == 0
     assert "cannot be read" in result.output
     assert told("on", "facts") == {"on": ["facts"]}
-    assert not [one for one in checkup(Settings(home)) if "no job runs" in one.what]
+    assert not [finding for finding in checkup(Settings(home)) if "no job runs" in finding.what]
 
 
-def test_doctor_and_status_tell_what_failed_unseen(built, home):
+def test_doctor_and_status_report_background_failures(built, home):
     failures.keep(built.tenant.root, "learning.facts", NOW, "EmbedderError: no answer", "run-1")
-    (finding,) = [one for one in checkup(Settings(home)) if "learning.facts" in one.what]
+    (finding,) = [
+        finding for finding in checkup(Settings(home)) if "learning.facts" in finding.what
+    ]
     assert finding.what.startswith("learning.facts failed at 2026-09-21T")
     assert finding.what.endswith("EmbedderError: no answer")
     assert "run-1" in finding.cure
@@ -150,9 +152,9 @@ def test_a_job_is_run_from_the_command_line(built, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["jobs", "run", "learn", "--json"])
     assert result.exit_code == 0, result.output
-    found = msgspec.json.decode(result.stdout)["jobs"]
-    assert {one["outcome"] for one in found} == {"done"}
-    order = [one["job"] for one in found]
+    jobs = msgspec.json.decode(result.stdout)["jobs"]
+    assert {run["outcome"] for run in jobs} == {"done"}
+    order = [run["job"] for run in jobs]
     assert order == [name for name in job_catalog.ORDER if name in order] and order
     assert not list(failures.every(built.tenant.root))
 
@@ -160,8 +162,8 @@ def test_a_job_is_run_from_the_command_line(built, tmp_path: Path, monkeypatch):
 def test_a_job_that_cannot_be_run_is_no_traceback(built, capfd):
     result = CliRunner().invoke(main, ["jobs", "run", "nothing"])
     assert result.exit_code == 1
-    said = capfd.readouterr().err
-    assert "unknown job" in said and "Traceback" not in said
+    stderr = capfd.readouterr().err
+    assert "unknown job" in stderr and "Traceback" not in stderr
 
 
 def test_what_ran_is_told_in_a_line_each(capsys):
@@ -173,10 +175,10 @@ def test_what_ran_is_told_in_a_line_each(capsys):
             | {"steps": 3, "warnings": []},
         ]
     )
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [
         "facts       failed",
         "            no answer[2J",
         "consolidate waiting, 3 steps  plan 7HQ2AB",
     ]
-    assert "mnemolog plans apply" in told.err
+    assert "mnemolog plans apply" in output.err

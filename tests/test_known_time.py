@@ -49,12 +49,12 @@ class Asked:
     hits: bytes
 
 
-def ask(session: Session, query: str, choices: Choices = USUAL, **asked: Any) -> Asked:
+def ask(session: Session, query: str, choices: Choices = USUAL, **options: Any) -> Asked:
     served = session.tenants.get("default")
     session.at += DAY // 24
     watermark = session.log.head()
     payload, receipt = answer(
-        served.reader, RecallRequest(query=query, **asked), choices, session.at, Asker(door="mcp")
+        served.reader, RecallRequest(query=query, **options), choices, session.at, Asker(door="mcp")
     )
     assert receipt is not None
     [appended] = session.log.append([receipt])
@@ -73,15 +73,15 @@ def run(session: Session, *words: str) -> Result:
 
 
 def known(session: Session, *words: str) -> str:
-    found = run(session, *words)
-    assert found.exit_code == 0, found.output
-    return found.stdout
+    result = run(session, *words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def hits(session: Session, known_at: object) -> bytes:
     words = ("recall", "how often does the billing worker retry a job", "--all-projects")
-    found = msgspec.json.decode(known(session, *words, "--known-at", str(known_at), "--json"))
-    return msgspec.json.encode(found["hits"])
+    payload = msgspec.json.decode(known(session, *words, "--known-at", str(known_at), "--json"))
+    return msgspec.json.encode(payload["hits"])
 
 
 def test_each_week_of_a_month_is_recalled_as_it_was_answered_then(session: Session):
@@ -91,8 +91,8 @@ def test_each_week_of_a_month_is_recalled_as_it_was_answered_then(session: Sessi
             text = FACTS[week % 3].format(topic, week * 10 + number)
             session.remember(text, id=f"m{week}-{number}")
         if week:
-            said = Revised(content=f"The billing worker retries a job {week}00 times")
-            commands.revise(session.log, "m0-0", said, session.at)
+            change = Revised(content=f"The billing worker retries a job {week}00 times")
+            commands.revise(session.log, "m0-0", change, session.at)
         if week == 2:
             build(session)
         ask(session, "upload limit", top_k=1, profile="match")  # says nothing of the settings
@@ -148,13 +148,13 @@ def test_every_command_answers_from_what_was_known(session: Session):
 
 def test_what_is_no_place_is_refused_by_what_is_one(session: Session):
     session.remember("The parser is generated")
-    for asked, code, text in (
+    for wrong_moment, code, text in (
         ("tuesday", 2, "write 2026-11-20, 7d for a week ago, @1234 for an event of the log, or a"),
         ("@99", 3, "the log has no event 99: its newest is 1"),
         ("2020-01-01", 3, "nothing was known at 2020-01-01: the log begins at 2026-09-21T"),
         ("abcdef0", 3, "no commit abcdef0 was imported, and no repository here has it"),
     ):
-        result = run(session, "list", "--known-at", asked)
+        result = run(session, "list", "--known-at", wrong_moment)
         assert result.exit_code == code and text in result.stderr, result.stderr
 
 
@@ -174,8 +174,8 @@ def test_a_commit_is_its_import_or_its_time_in_the_repository(session: Session, 
     sha = commit("Not imported", session.at // 1_000_000 - 30)
     now, choices = session.at + DAY, Choices()
     places = [
-        find_place(session.log, asked, choices, now, tmp_path).seq
-        for asked in ("0123456", "0123456789abcdef0123456789abcdef01234567", sha, sha[:9])
+        find_place(session.log, text, choices, now, tmp_path).seq
+        for text in ("0123456", "0123456789abcdef0123456789abcdef01234567", sha, sha[:9])
     ]
     assert places == [2, 2, 2, 2]
     with pytest.raises(NotFound, match="the log begins at"):
@@ -187,9 +187,9 @@ def test_what_was_erased_since_is_missing_and_the_answer_says_so(session: Sessio
         session.remember(f"The port of {id_} is guarded", id=id_)
     build(session)
     erase(session.log, ["m2"], session.at)
-    found = run(session, "list", "--known-at", "@2", "--json")
-    assert [memory["id"] for memory in msgspec.json.decode(found.stdout)["memories"]] == ["m1"]
-    assert "note: 1 memory known then was erased since" in found.stderr
+    result = run(session, "list", "--known-at", "@2", "--json")
+    assert [memory["id"] for memory in msgspec.json.decode(result.stdout)["memories"]] == ["m1"]
+    assert "note: 1 memory known then was erased since" in result.stderr
 
 
 def test_vectors_that_cannot_be_had_are_done_without_and_that_is_said(session: Session):
@@ -200,9 +200,9 @@ def test_vectors_that_cannot_be_had_are_done_without_and_that_is_said(session: S
     _, receipt = answer(served, request, Choices(), session.at)
     assert receipt is not None
     session.log.append([receipt])
-    found = run(session, "recall", "parser", "--known-at", "@2")
-    assert "The parser is generated" in found.stdout
-    assert "note: vectors were another-1's then, no build that is kept has them" in found.stderr
+    result = run(session, "recall", "parser", "--known-at", "@2")
+    assert "The parser is generated" in result.stdout
+    assert "note: vectors were another-1's then, no build that is kept has them" in result.stderr
 
 
 class Renamed(LexicalEmbedder):
@@ -221,9 +221,9 @@ def test_rest_answers_from_what_was_known(session: Session):
     client = create_app(session.tenants, TOKEN, clock=lambda: session.at).test_client()
 
     def texts(path: str, **query: str) -> str:
-        found = client.get(path, query_string=query, headers=OURS)
-        assert found.status_code == 200, found.text
-        return found.text
+        response = client.get(path, query_string=query, headers=OURS)
+        assert response.status_code == 200, response.text
+        return response.text
 
     def recall(known_at: object) -> Any:
         body = {"query": "retry limit", "known_at": known_at}
@@ -239,7 +239,7 @@ def test_rest_answers_from_what_was_known(session: Session):
     assert "limit is 9" not in texts(f"/v1/memories/{limit}", known_at="1")
     assert "Raise the" in texts("/v1/goals", known_at=moment(first.at).isoformat())
     assert "lessons" in texts("/v1/lessons", known_at="1h")
-    assert [recall(one).status_code for one in ("tuesday", 0, "", 99, "abcdef0")] == [
+    assert [recall(known_at).status_code for known_at in ("tuesday", 0, "", 99, "abcdef0")] == [
         *(400, 400, 400),
         *(404, 404),
     ]

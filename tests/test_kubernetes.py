@@ -25,8 +25,8 @@ PROBES = {"startupProbe": "/ready", "readinessProbe": "/ready", "livenessProbe":
 def resources() -> dict[str, Any]:
     """Return each resource of the manifest, by its kind."""
     every = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))
-    assert len({one["kind"] for one in every}) == len(every)
-    return {one["kind"]: one for one in every}
+    assert len({resource["kind"] for resource in every}) == len(every)
+    return {resource["kind"]: resource for resource in every}
 
 
 @pytest.fixture
@@ -35,22 +35,24 @@ def pod() -> Any:
 
 
 def container(pod: Any, name: str) -> Any:
-    return next(one for one in pod["containers"] if one["name"] == name)
+    return next(container for container in pod["containers"] if container["name"] == name)
 
 
 @pytest.mark.skipif(not VALIDATE.exists(), reason="`make kubernetes` installs the schemas")
 def test_it_fits_the_schemas_of_kubernetes():
-    done = subprocess.run(
+    completed = subprocess.run(
         [VALIDATE, "--strict", MANIFEST], capture_output=True, text=True, timeout=120
     )
-    told = done.stdout + done.stderr
-    assert done.returncode == 0 and told.count("passed for resource") == len(resources()), told
+    output = completed.stdout + completed.stderr
+    assert completed.returncode == 0 and output.count("passed for resource") == len(resources()), (
+        output
+    )
 
 
 def test_the_kustomization_names_what_is_there():
-    told = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text(encoding="utf-8"))
-    assert [DEPLOY / name for name in told["resources"]] == [*(DEPLOY / "kubernetes").iterdir()]
-    [generated] = told["configMapGenerator"]
+    listed = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text(encoding="utf-8"))
+    assert [DEPLOY / name for name in listed["resources"]] == [*(DEPLOY / "kubernetes").iterdir()]
+    [generated] = listed["configMapGenerator"]
     (name, _, source) = generated["files"][0].partition("=")
     assert name.endswith(".conf") and (DEPLOY / source).read_text(encoding="utf-8") == NGINX
 
@@ -61,8 +63,10 @@ def test_a_home_has_one_writer_on_a_volume_of_its_own(pod: Any):
     [claim] = spec["volumeClaimTemplates"]
     assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
     server = container(pod, "mnemolog")
-    mounts = {one["name"]: one["mountPath"] for one in server["volumeMounts"]}
-    [home] = [one["value"] for one in server["env"] if one["name"] == "MNEMOLOG_HOME"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in server["volumeMounts"]}
+    [home] = [
+        variable["value"] for variable in server["env"] if variable["name"] == "MNEMOLOG_HOME"
+    ]
     # below the volume, whose own folder the group may read
     assert home.startswith(f"{mounts[claim['metadata']['name']]}/")
     assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
@@ -72,15 +76,15 @@ def test_it_starts_a_command_that_is_installed_with_settings_that_exist(pod: Any
     server = container(pod, "mnemolog")
     assert server["args"][0] in project(ROOT)["scripts"] and server["args"][1:] == ["serve"]
     assert server["image"] == f"mnemolog:{project(ROOT)['version']}"
-    known = {"MNEMOLOG_HOME", *(f"MNEMOLOG_{name.upper()}" for name in Choices.__struct_fields__)}
-    assert {one["name"] for one in server["env"]} <= known
+    names = {"MNEMOLOG_HOME", *(f"MNEMOLOG_{name.upper()}" for name in Choices.__struct_fields__)}
+    assert {variable["name"] for variable in server["env"]} <= names
 
 
 def test_nothing_runs_as_root_or_writes_beside_its_volumes(pod: Any):
     assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["runAsUser"] == 1000
     assert "--uid 1000" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    for one in pod["containers"]:
-        locked = one["securityContext"]
+    for container in pod["containers"]:
+        locked = container["securityContext"]
         assert locked["readOnlyRootFilesystem"] and not locked["allowPrivilegeEscalation"]
         assert locked["capabilities"] == {"drop": ["ALL"]}
 
@@ -93,12 +97,14 @@ def test_only_nginx_is_reached_and_finds_its_files(pod: Any):
     assert [other["targetPort"] for other in service["ports"]] == [port["name"]]
     labels = resources()["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     assert service["selector"].items() <= labels.items()
-    mounts = {one["name"]: one["mountPath"] for one in front["volumeMounts"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in front["volumeMounts"]}
     assert {
         path.rpartition("/")[0] for path in re.findall(r"/etc/nginx/\S+\.(?:crt|key)", NGINX)
     } == {mounts["certificates"]}
     volumes = {volume["name"] for volume in pod["volumes"]} | {"memory"}
-    assert {m["name"] for one in pod["containers"] for m in one["volumeMounts"]} == volumes
+    assert {
+        m["name"] for container in pod["containers"] for m in container["volumeMounts"]
+    } == volumes
 
 
 def test_its_probes_ask_what_the_server_answers(pod: Any, start: Start):
@@ -115,6 +121,6 @@ def test_its_probes_ask_what_the_server_answers(pod: Any, start: Start):
 
 def probe(words: list[str], server: Server) -> int:
     """Run a probe against a server; return how it ends."""
-    asked = [word.replace(f":{Choices().port}/", f":{server.port}/") for word in words]
-    done = subprocess.run([sys.executable, *asked], capture_output=True, timeout=60)
-    return done.returncode
+    command = [word.replace(f":{Choices().port}/", f":{server.port}/") for word in words]
+    completed = subprocess.run([sys.executable, *command], capture_output=True, timeout=60)
+    return completed.returncode

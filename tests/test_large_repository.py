@@ -160,7 +160,7 @@ def test_a_question_about_the_past_finds_the_commit_that_answers_it(
     assert WORTH_ASKING[question][0] in subjects
 
 
-def test_noise_makes_no_memory(reader: Reader) -> None:
+def test_noise_commits_are_skipped(reader: Reader) -> None:
     with reader.view() as view:
         rows = view.snapshots.rows
         texts = [memory.content for memory in rows.take(range(len(rows)))]

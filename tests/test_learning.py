@@ -38,10 +38,12 @@ def test_the_benchmark_says_where_it_got_worse(home: Path):
     import learning
 
     (project,) = dataset.read_workspaces(dataset.CHECK_SET, dataset.PROJECT)
-    (asked,) = learning.learnt([project], Settings(home), [])
-    gone = {id_: one for id_, one in asked.results.items() if not id_.endswith("1")}
-    lost = learning.worse([project], asked.results, gone)
-    assert any(one.startswith("WORSE all recall@5") for one in lost)
-    assert learning.worse([project], gone, asked.results) == []
-    (head, _, line, *_) = learning.lines([project], [asked])
+    (learning_round,) = learning.learnt([project], Settings(home), [])
+    removed = {
+        id_: result for id_, result in learning_round.results.items() if not id_.endswith("1")
+    }
+    lost = learning.worse([project], learning_round.results, removed)
+    assert any(line.startswith("WORSE all recall@5") for line in lost)
+    assert learning.worse([project], removed, learning_round.results) == []
+    (head, _, line, *_) = learning.lines([project], [learning_round])
     assert head.startswith("| recall@5 / @10 | all |") and line.startswith("| before | ")

@@ -38,13 +38,13 @@ def archiving(most: int) -> Callable[[Context], Proposal]:
 
     def propose(context: Context) -> Proposal:
         TOLD.append("archive")
-        gone = context.memories(context.live_rows[:most])
+        removed = context.memories(context.live_rows[:most])
         draft = Draft(
-            id="made", content="What was put away | ![x](http://evil)", source_ids=(gone[-1].id,)
+            id="made", content="What was put away | ![x](http://evil)", source_ids=(removed[-1].id,)
         )
-        found = [steps.archive(memory, "nobody asks for it") for memory in gone[:-1]]
-        made = steps.record(draft, Made(job="archive"), context.now, "to be found again")
-        return Proposal((*found, made), len(context.live_rows), ("a note",))
+        plan_steps = [steps.archive(memory, "nobody asks for it") for memory in removed[:-1]]
+        step = steps.record(draft, Made(job="archive"), context.now, "to be found again")
+        return Proposal((*plan_steps, step), len(context.live_rows), ("a note",))
 
     return propose
 
@@ -95,8 +95,8 @@ def ran(settings: Settings, name: str) -> Iterator[dg.ExecuteInProcessResult]:
 
 
 def shown(result: dg.ExecuteInProcessResult, name: str) -> dict[str, object]:
-    (made,) = result.asset_materializations_for_node(f"learning__{name}")
-    return {key: one.value for key, one in made.metadata.items()}
+    (materialization,) = result.asset_materializations_for_node(f"learning__{name}")
+    return {key: value.value for key, value in materialization.metadata.items()}
 
 
 def said(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
@@ -123,7 +123,7 @@ def test_a_job_is_an_asset_downstream_of_what_is_served(register, settings):
     assert spec.partitions_def == dg.DynamicPartitionsDefinition(name="tenants")
     assert (spec.group_name, spec.pools) == ("learning", {"model"})
     assert {key.name for key in spec.check_keys} == set(job_assets.CHECKS)
-    names = {one.name for one in defs.resolve_all_job_defs()}
+    names = {job.name for job in defs.resolve_all_job_defs()}
     assert {"learn_archive", "learn_consolidate", "learn", "build_memory"} <= names
 
 
@@ -131,20 +131,20 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
     register("archive", archiving(3))
     with ran(settings, "archive") as result:
         assert result.success
-        found = shown(result, "archive")
+        metadata = shown(result, "archive")
         assert said(result) == dict.fromkeys(job_assets.CHECKS, True)
-    assert found["steps by kind"] == {"archived": 2, "recorded": 1}
-    assert (found["state"], found["steps"], found["calls"]) == ("applied", 3, 0)
-    assert plans.find(built.log, found["plan"]).state == "applied"
-    assert "| archived | `m00` |\n" in found["diff"]
-    assert "What was put away" not in found["diff"]
+    assert metadata["steps by kind"] == {"archived": 2, "recorded": 1}
+    assert (metadata["state"], metadata["steps"], metadata["calls"]) == ("applied", 3, 0)
+    assert plans.find(built.log, metadata["plan"]).state == "applied"
+    assert "| archived | `m00` |\n" in metadata["diff"]
+    assert "What was put away" not in metadata["diff"]
     before = built.manifest.projections["memories"].rows["memories"]
-    table = found["active memories"].splitlines()
+    table = metadata["active memories"].splitlines()
     rows = dict(row.strip("| ").split(" | ", 1) for row in table if "---" not in row)
     was, now = map(int, rows["all"].split(" | "))
     assert (was < before, now - was) == (True, -1)
-    assert "](data:image/svg+xml;base64," in found["plot of steps"]
-    assert found["notes"] == "- `a note`"
+    assert "](data:image/svg+xml;base64," in metadata["plot of steps"]
+    assert metadata["notes"] == "- `a note`"
 
 
 def test_a_diff_quotes_texts_where_the_settings_ask_for_it(register, home, built):
@@ -158,8 +158,8 @@ def test_a_diff_quotes_texts_where_the_settings_ask_for_it(register, home, built
 def test_a_careful_job_changes_nothing(register, settings, built):
     register("archive", archiving(3), careful=True)
     with ran(settings, "archive") as result:
-        found = shown(result, "archive")
-    assert (result.success, found["state"]) == (True, "waiting")
+        metadata = shown(result, "archive")
+    assert (result.success, metadata["state"]) == (True, "waiting")
     assert [plan.state for plan in plans.every(built.log)] == ["waiting"]
 
 
@@ -180,23 +180,23 @@ def test_a_job_with_nothing_to_do_says_so(register, settings, built):
     register("judge", idle)
     head = built.log.head()
     with ran(settings, "judge") as result:
-        found = shown(result, "judge")
+        metadata = shown(result, "judge")
         assert said(result) == dict.fromkeys(job_assets.CHECKS, True)
-    assert (found["state"], found["plan"], found["steps"]) == ("nothing to do", "none", 0)
+    assert (metadata["state"], metadata["plan"], metadata["steps"]) == ("nothing to do", "none", 0)
     assert built.log.head() == head
 
 
 def test_a_plan_that_puts_away_much_waits_for_a_person(register, settings, built):
     register("archive", archiving(30))
     with ran(settings, "archive") as result:
-        found = shown(result, "archive")
+        metadata = shown(result, "archive")
         failed = [
             evaluation
             for evaluation in result.get_asset_check_evaluations()
             if not evaluation.passed
         ]
-    assert (result.success, found["state"]) == (True, "waiting")
-    assert [(one.check_name, one.severity) for one in failed] == [
+    assert (result.success, metadata["state"]) == (True, "waiting")
+    assert [(check.check_name, check.severity) for check in failed] == [
         ("plan_within_bounds", dg.AssetCheckSeverity.WARN)
     ]
     assert failed[0].description.startswith("29 of ")
@@ -214,13 +214,13 @@ def test_what_was_spent_and_what_has_no_source_is_seen(register, settings, built
         )
         context.log.append([Event("c1", context.now, body, "c1")])
         draft = Draft(id="made", content="Made of nothing", source_ids=("nobody",))
-        made = steps.record(draft, Made(job="facts"), context.now, "it was said")
-        return Proposal((made,))
+        step = steps.record(draft, Made(job="facts"), context.now, "it was said")
+        return Proposal((step,))
 
     register("facts", spending)
     strict = Settings(settings.home, Choices(llm=Llm(usd_a_run=0.1)))
     with ran(strict, "facts") as result:
-        found = shown(result, "facts")
+        metadata = shown(result, "facts")
         failed = {
             evaluation.check_name: evaluation.description
             for evaluation in result.get_asset_check_evaluations()
@@ -228,14 +228,14 @@ def test_what_was_spent_and_what_has_no_source_is_seen(register, settings, built
     assert said(result)["plan_within_bounds"]
     assert failed["budget_kept"] == "this run cost $0.5000, over $0.10"
     assert failed["lineage_complete"] == "1 memory without a known source: made (nobody)"
-    assert (found["model"], found["calls"], found["tokens"]) == ("m", 1, 40)
+    assert (metadata["model"], metadata["calls"], metadata["tokens"]) == ("m", 1, 40)
 
 
 def test_all_run_in_order_and_one_that_fails_stops_no_other(register, settings, built):
     for name, propose in (("judge", idle), ("archive", archiving(3)), ("facts", breaking)):
         register(name, propose)
-    said: list[object] = []
-    results = learn(settings, "default", "learn", said.append, wait_s=1.0)
+    reports: list[object] = []
+    results = learn(settings, "default", "learn", reports.append, wait_s=1.0)
     assert TOLD == ["facts", "archive", "judge"]
     assert [(result.job, result.outcome, result.steps) for result in results] == [
         ("facts", "failed", 0),
@@ -248,11 +248,11 @@ def test_all_run_in_order_and_one_that_fails_stops_no_other(register, settings, 
     assert (failure.what, failure.times) == ("learning.facts", 1)
     assert failure.said == "NotFound: what it looked for"
     register("facts", idle)
-    learn(settings, "default", "facts", said.append, wait_s=1.0)
+    learn(settings, "default", "facts", reports.append, wait_s=1.0)
     assert not list(failures.every(built.tenant.root))
 
 
-def test_a_job_there_is_not_is_refused(register, settings):
+def test_an_unknown_job_is_refused(register, settings):
     register("judge", idle)
     with pytest.raises(InvalidInput, match="choose from judge, learn"):
         learn(settings, "default", "archive", lambda event: None)
@@ -296,8 +296,8 @@ learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)
 def test_a_killed_run_gives_its_place_back(register, settings, built, child, monkeypatch):
     settings_file = dagster_home.prepare_home(settings) / "dagster.yaml"
     # counted by step, as somebody may set it: then a killed run keeps its place in the pool
-    kept = settings_file.read_text().replace("granularity: run", "granularity: op")
-    settings_file.write_text(kept)
+    text = settings_file.read_text().replace("granularity: run", "granularity: op")
+    settings_file.write_text(text)
     process = child(KILLED, settings.home)
     assert process.stdout.readline() == "asking\n"
     monkeypatch.setattr(definitions, "DEAD_AFTER_S", -1)
@@ -333,8 +333,8 @@ def test_a_schedule_runs_a_job_only_where_it_is_on(register, settings, built):
         def asked() -> list[dg.RunRequest] | str | None:
             at = datetime(2026, 11, 20, 4, 10)
             with dg.build_schedule_context(instance, at, {"memory_home": settings.home}) as context:
-                found = schedule(context)
-            return found.skip_message if isinstance(found, dg.SkipReason) else found
+                request = schedule(context)
+            return request.skip_message if isinstance(request, dg.SkipReason) else request
 
         assert asked() == "no tenant has it on: `mnemolog jobs on judge`"
         job_catalog.set_switches(built.tenant, ["judge"], on=True)

@@ -65,26 +65,26 @@ def test_a_correction_becomes_a_lesson_that_is_said_followed_and_counted(agent: 
     later.runs("pnpm test")
     later.stops("It works.")
 
-    found = command(agent, "lessons")
-    (lesson,) = found["lessons"]
+    payload = command(agent, "lessons")
+    (lesson,) = payload["lessons"]
     assert (lesson["id"], lesson["surfaced"], lesson["followed"]) == (memory["id"], 1, 1)
     assert lesson["turns"]["good_followed"] == 1 and lesson["impact"] is None
     assert lesson["efforts"]["test"]["good_followed"] == 1
-    assert found["drafts"] == []
+    assert payload["drafts"] == []
     (outcome,) = agent.events("outcome")
     assert (outcome.body.before, outcome.body.passed) == (False, True)
-    shown = table(agent, "lessons")
-    assert "unknown" in shown and "use pnpm instead of npm" in shown
+    rows = table(agent, "lessons")
+    assert "unknown" in rows and "use pnpm instead of npm" in rows
 
 
 def test_statistics_are_current_before_and_after_a_build(agent: Agent):
     learn(agent, id="pnpm")
     for number in range(3):
-        one = agent.again(f"s{number}")
-        one.asked("add it")
-        one.runs("npm i x")
-        one.runs("pnpm add x")
-        one.stops()
+        session = agent.again(f"s{number}")
+        session.asked("add it")
+        session.runs("npm i x")
+        session.runs("pnpm add x")
+        session.stops()
         before = command(agent, "lessons")["lessons"]
         if number == 1:
             built(agent)
@@ -104,8 +104,8 @@ def test_lessons_are_those_of_a_project_and_of_none(agent: Agent):
     learn(agent)
     agent.runs("npm i x")
     learn(agent, "Never use yarn", project="acme/other")
-    found = command(agent, "lessons", "--project", "acme/web")
-    assert len(found["lessons"]) == 1 and found["never_shown"] == 0
+    payload = command(agent, "lessons", "--project", "acme/web")
+    assert len(payload["lessons"]) == 1 and payload["never_shown"] == 0
     assert command(agent, "lessons")["never_shown"] == 1
 
 
@@ -168,16 +168,16 @@ def test_an_unknown_or_unclear_draft_changes_nothing(agent: Agent):
     ],
 )
 def test_an_interval_is_the_one_of_its_source(counts, interval):
-    found = difference(*counts)
-    assert (found.low, found.high) == pytest.approx(interval, abs=5e-5)
+    expected = difference(*counts)
+    assert (expected.low, expected.high) == pytest.approx(interval, abs=5e-5)
 
 
 @given(st.integers(0, 50), st.integers(1, 50), st.integers(0, 50), st.integers(1, 50))
 def test_an_interval_holds_its_value_and_turns_with_its_sides(a: int, n: int, b: int, m: int):
     a, b = min(a, n), min(b, m)
-    one, other = difference(a, n, b, m), difference(b, m, a, n)
-    assert -1 <= one.low <= one.value <= one.high <= 1
-    assert (other.low, other.high) == pytest.approx((-one.high, -one.low))
+    first, other = difference(a, n, b, m), difference(b, m, a, n)
+    assert -1 <= first.low <= first.value <= first.high <= 1
+    assert (other.low, other.high) == pytest.approx((-first.high, -first.low))
 
 
 def test_of_few_turns_no_impact_is_told():
@@ -224,13 +224,13 @@ def test_a_lesson_at_rest_is_no_reason_to_speak_to_a_prompt(
 ):
     speaks_where_recall_is_sure(monkeypatch)
     learn(agent, "Ferry timetables are parsed with icalendar only", id="dead")
-    asked = "are ferry timetables parsed with icalendar only?"
-    assert "icalendar" in agent.again("s2").asked(asked)
+    query = "are ferry timetables parsed with icalendar only?"
+    assert "icalendar" in agent.again("s2").asked(query)
     log = agent.tenants.get("default").log
     log.append([Event(f"f{n}", NOW, Followed(verdict="ignored"), "dead") for n in range(9)])
     built(agent)
-    assert agent.again("s3").asked(asked) == ""
-    assert [hit["id"] for hit in command(agent, "recall", asked)["hits"]] == ["dead"]
+    assert agent.again("s3").asked(query) == ""
+    assert [hit["id"] for hit in command(agent, "recall", query)["hits"]] == ["dead"]
 
 
 # The projection

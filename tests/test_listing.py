@@ -53,8 +53,8 @@ def changed(built: Built) -> Built:
 
 @pytest.fixture
 def view(changed: Built) -> Iterator[View]:
-    with Reader(changed.tenant, changed.log, changed.embedder).view() as found:
-        yield found
+    with Reader(changed.tenant, changed.log, changed.embedder).view() as view_:
+        yield view_
 
 
 def all_of(view: View) -> list[Memory]:
@@ -64,18 +64,18 @@ def all_of(view: View) -> list[Memory]:
     return [memory for id_ in ids if (memory := view.tail.find(id_))]
 
 
-def passes(memory: Memory, asked: Listing) -> bool:
+def passes(memory: Memory, listing: Listing) -> bool:
     """Return whether a memory is to be listed, said once more and plainly."""
-    those, over = asked.those, memory.expires_at is not None and memory.expires_at <= LATER
+    those, over = listing.those, memory.expires_at is not None and memory.expires_at <= LATER
     state = "expired" if memory.state == ACTIVE and over else memory.state
     as_active = replace(those, active_only=False)
-    in_state = asked.state in ("any", state)
+    in_state = listing.state in ("any", state)
     if memory.state == FORGOTTEN:
         other = not (those.kinds or those.tiers or those.tags or those.project)
     else:
         other = as_active.accepts(memory)
-    of_key = asked.key is None or memory.key == asked.key
-    return in_state and other and of_key and asked.pinned in (None, memory.pinned)
+    of_key = listing.key is None or memory.key == listing.key
+    return in_state and other and of_key and listing.pinned in (None, memory.pinned)
 
 
 ASKED = {
@@ -106,47 +106,47 @@ KEYS: dict[str, Callable[[Memory], tuple[float, int]]] = {
 }
 
 
-def walked(view: View, asked: Listing, limit: int) -> Iterator[Memory]:
+def walked(view: View, listing: Listing, limit: int) -> Iterator[Memory]:
     after: Position | None = None
     while True:
-        found = page(view, asked, limit, after)
-        yield from found.memories
-        after = found.next
+        listed = page(view, listing, limit, after)
+        yield from listed.memories
+        after = listed.next
         if after is None:
             return
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_list_holds_what_passes_and_counts_it(view: View, name: str):
-    asked = ASKED[name]
+    listing = ASKED[name]
     expected = sorted(
-        (memory for memory in all_of(view) if passes(memory, asked)), key=KEYS[asked.sort]
+        (memory for memory in all_of(view) if passes(memory, listing)), key=KEYS[listing.sort]
     )
-    found = page(view, asked, 200)
-    assert [memory.id for memory in found.memories] == [memory.id for memory in expected]
-    assert (found.total, found.next) == (len(expected), None)
+    listed = page(view, listing, 200)
+    assert [memory.id for memory in listed.memories] == [memory.id for memory in expected]
+    assert (listed.total, listed.next) == (len(expected), None)
     assert bool(expected) == (name not in ("stale", "no key"))
 
 
 @pytest.mark.parametrize("sort", KEYS)
 @pytest.mark.parametrize("limit", [1, 7, 200])
 def test_the_pages_of_a_list_make_the_whole_in_its_order(view: View, sort: str, limit: int):
-    asked = replace(ASKED["any"], sort=sort)
+    listing = replace(ASKED["any"], sort=sort)
     expected = sorted(all_of(view), key=KEYS[sort])
-    assert list(walked(view, asked, limit)) == expected
+    assert list(walked(view, listing, limit)) == expected
 
 
 def test_a_memory_built_from_nothing_lists_nothing(tenant, log, embedder):
     with Reader(tenant, log, embedder).view() as view:
-        for asked in (ASKED["any"], ASKED["key"]):
-            found = page(view, asked, 5)
-            assert (found.memories, found.next, found.total) == ([], None, 0)
+        for listing in (ASKED["any"], ASKED["key"]):
+            listed = page(view, listing, 5)
+            assert (listed.memories, listed.next, listed.total) == ([], None, 0)
 
 
 def test_a_build_changes_nothing_in_a_list(changed: Built):
     def listed() -> list[list[Memory]]:
         with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
-            return [page(view, one, 200).memories for one in ASKED.values()]
+            return [page(view, listing, 200).memories for listing in ASKED.values()]
 
     before = listed()
     changed.rebuild()
@@ -175,23 +175,23 @@ def test_every_word_must_stand_in_a_memory(built: Built, words: str, expected: l
 
 def test_the_words_of_what_was_forgotten_find_nothing(view: View):
     for state in ("any", "forgotten"):
-        asked = replace(ASKED["plain"], state=state, words="tides")
-        assert "f9" not in [memory.id for memory in page(view, asked, 200).memories]
+        listing = replace(ASKED["plain"], state=state, words="tides")
+        assert "f9" not in [memory.id for memory in page(view, listing, 200).memories]
 
 
 # Writing while a list is read
 
 
-def walked_while(changed: Built, asked: Listing, write: Callable[[int], object]) -> list[str]:
+def walked_while(changed: Built, listing: Listing, write: Callable[[int], object]) -> list[str]:
     """Return the ids on the pages of a list, something written after each page."""
     reader = Reader(changed.tenant, changed.log, changed.embedder)
     ids: list[str] = []
     after: Position | None = None
     for turn in range(100):
         with reader.view() as view:
-            found = page(view, asked, 3, after)
-        ids += [memory.id for memory in found.memories]
-        after = found.next
+            listed = page(view, listing, 3, after)
+        ids += [memory.id for memory in listed.memories]
+        after = listed.next
         if after is None:
             return ids
         write(turn)
@@ -199,11 +199,11 @@ def walked_while(changed: Built, asked: Listing, write: Callable[[int], object])
 
 
 @pytest.mark.parametrize("sort", ["-created_at", "created_at"])
-def test_no_write_makes_a_page_repeat_or_miss_a_memory(changed: Built, sort: str):
+def test_writes_between_pages_repeat_or_skip_no_memory(changed: Built, sort: str):
     with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
         before = [memory.id for memory in page(view, ASKED["plain"], 200).memories]
-    gone = before[::5]
-    kept = [id_ for id_ in before if id_ not in gone]
+    removed = before[::5]
+    remaining = [id_ for id_ in before if id_ not in removed]
 
     def write(turn: int) -> None:
         log = changed.log
@@ -211,29 +211,29 @@ def test_no_write_makes_a_page_repeat_or_miss_a_memory(changed: Built, sort: str
             note = f"written {turn} {back} h back"
             at = moment(NOW - back * HOUR)
             commands.record(log, Draft(content=note, created_at=at), NOW + turn)
-        if turn < len(gone):
-            commands.forget(log, gone[turn], NOW + turn)
+        if turn < len(removed):
+            commands.forget(log, removed[turn], NOW + turn)
         revised = Revised(importance=turn % 10 / 10, tags=("x",))
-        commands.revise(log, kept[turn % len(kept)], revised, NOW + turn)
+        commands.revise(log, remaining[turn % len(remaining)], revised, NOW + turn)
         if turn == 4:
             changed.rebuild()
 
     ids = walked_while(changed, replace(ASKED["plain"], sort=sort), write)
     assert len(ids) == len(set(ids))
-    assert set(kept) <= set(ids)
+    assert set(remaining) <= set(ids)
 
 
-def test_what_changes_comes_again_at_the_end_of_the_order_of_change(changed: Built):
+def test_a_changed_memory_moves_to_the_end_when_sorted_by_update(changed: Built):
     with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
-        asked = replace(ASKED["plain"], sort="updated_at")
-        before = [memory.id for memory in page(view, asked, 200).memories]
+        listing = replace(ASKED["plain"], sort="updated_at")
+        before = [memory.id for memory in page(view, listing, 200).memories]
 
     def write(turn: int) -> None:
         if turn == 2:  # one that was listed and one that was not
             for id_ in (before[0], before[-1]):
                 commands.revise(changed.log, id_, Revised(importance=0.1), LATER)
 
-    ids = walked_while(changed, asked, write)
+    ids = walked_while(changed, listing, write)
     assert set(before) == set(ids)
     assert ids[-2:] == [before[0], before[-1]]
     assert [id_ for id_ in before if ids.count(id_) == 2] == [before[0]]
@@ -243,11 +243,11 @@ def test_what_changes_comes_again_at_the_end_of_the_order_of_change(changed: Bui
 
 
 def test_a_listed_memory_says_what_it_can_be_sorted_and_filtered_by(view: View):
-    found = {
+    ids = {
         memory.id: memory_fields(memory, LATER) for memory in page(view, ASKED["any"], 200).memories
     }
-    assert found["k3"]["key"] == "deploy.region"
-    assert found["m05"]["importance"] == 0.95
-    assert found["t1"]["state"] == "expired"
-    assert found["m01"]["text"] == ""
-    assert "importance" not in found["m01"]
+    assert ids["k3"]["key"] == "deploy.region"
+    assert ids["m05"]["importance"] == 0.95
+    assert ids["t1"]["state"] == "expired"
+    assert ids["m01"]["text"] == ""
+    assert "importance" not in ids["m01"]

@@ -32,7 +32,7 @@ Done.
 """
 
 
-def test_a_statement_is_lasting_where_a_labelled_sentence_of_it_is(tmp_path: Path) -> None:
+def test_a_statement_is_lasting_if_it_contains_a_labelled_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "shop" / FOLDER
     folder.mkdir(parents=True)
     (folder / "2026-02-03_10-07Z-totals.md").write_text(HISTORY)

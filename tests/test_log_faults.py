@@ -135,11 +135,15 @@ def test_a_full_disk_writes_nothing_and_a_retry_writes_it_once(tmp_path: Path, c
     process = child(FILL, disk, before=after_mounting(mounted))
     output, _ = process.communicate()
     assert process.returncode == 0, output
-    said = json.loads(output)
-    assert said["error"] == "LogFull" and str(disk) in said["text"] and "retry" in said["text"]
-    assert said["while full"] == ["e0", "e1"]
-    assert said["retried"] == [False] * 2 + [True] * 18 and not any(said["again"])
-    assert said["ids"] == [f"e{number}" for number in range(20)] and said["integrity"] == []
+    payload = json.loads(output)
+    assert (
+        payload["error"] == "LogFull"
+        and str(disk) in payload["text"]
+        and "retry" in payload["text"]
+    )
+    assert payload["while full"] == ["e0", "e1"]
+    assert payload["retried"] == [False] * 2 + [True] * 18 and not any(payload["again"])
+    assert payload["ids"] == [f"e{number}" for number in range(20)] and payload["integrity"] == []
 
 
 LIMITED = """
@@ -249,15 +253,15 @@ def test_a_log_on_a_read_only_disk_is_read_and_written_again_once_it_may_be(
         if is_killed:  # its files as a kill would leave them
             copies = {other: other.read_bytes() for other in disk.iterdir()}
     if is_killed:
-        for one, data in copies.items():
-            one.write_bytes(data)
+        for copied, data in copies.items():
+            copied.write_bytes(data)
     assert (disk / "log.sqlite-wal").exists() is is_killed
     mounted = f'mount --bind "{disk}" "{disk}" && mount -o remount,bind,ro "{disk}" && exec "$@"'
     process = child(READ_ON_READ_ONLY, path, before=after_mounting(mounted))
-    made, read, refused, written = process.communicate()[0].splitlines()
-    for line in (made, refused):
+    recorded, read, refused, written = process.communicate()[0].splitlines()
+    for line in (recorded, refused):
         assert str(path) in line and "have it mounted for writing" in line
-    assert made.startswith("not made:") and refused.startswith("refused:")
+    assert recorded.startswith("not made:") and refused.startswith("refused:")
     assert read == "['a'] []" and written == "['a', 'b']"
 
 

@@ -65,7 +65,7 @@ def test_two_who_append_by_turns_leave_the_newest(path: Path):
         assert integrity.problems(log) == []
 
 
-def test_an_older_copy_of_the_log_is_noticed_and_what_is_gone_is_named(older: Path):
+def test_an_older_copy_of_the_log_is_noticed_and_lost_events_are_named(older: Path):
     with EventLog(older) as log:
         assert integrity.head_gap(log) == Gap(3, 5)
         assert integrity.problems(log) == ["events 3 to 5 were acknowledged and are gone"]
@@ -145,7 +145,7 @@ def test_the_log_of_another_tenant_is_noticed_and_its_head_left_for_a_person(pat
         assert integrity.head_gap(log) == OtherLog(3)
 
 
-def test_erasing_and_putting_away_leave_the_head_true(built):
+def test_erasing_and_archiving_keep_the_head_correct(built):
     from store.log import erasing
 
     built.log.append([memory("newest")])
@@ -153,9 +153,7 @@ def test_erasing_and_putting_away_leave_the_head_true(built):
     assert integrity.head_gap(built.log) is None and integrity.problems(built.log) == []
 
 
-def test_what_was_built_from_lost_events_serves_until_the_next_build(
-    home, tenant: Tenant, embedder
-):
+def test_snapshots_of_lost_events_are_served_until_the_next_build(home, tenant: Tenant, embedder):
     with EventLog(tenant.log, create=True) as log:
         commands.record(log, Draft(id="m1", content="The port is 7437"), NOW)
         log.settle()
@@ -170,21 +168,21 @@ def test_what_was_built_from_lost_events_serves_until_the_next_build(
             assert view.notices == ("event 2 was acknowledged and is gone: run `mnemolog doctor`",)
         commands.record(log, Draft(id="m3", content="Anna likes small commits"), NOW)
         with Reader(tenant, log, embedder).view() as view:
-            assert [one.id for one in view.tail.current()] == ["m3"] and not view.notices
+            assert [memory.id for memory in view.tail.current()] == ["m3"] and not view.notices
         build.rebuild(tenant, log, embedder, NOW)
         assert verify(tenant, log, embedder).ok
-    (lost,) = [one for one in checkup(Settings(home)) if "has lost" in one.what]
+    (lost,) = [finding for finding in checkup(Settings(home)) if "has lost" in finding.what]
     assert lost.what == "the log has lost event 2, and says so"
 
 
-def test_status_says_what_is_gone(built):
+def test_status_names_lost_events(built):
     built.log.settle()
     shutil.copy(built.log.path, built.tenant.root / "older")
     built.log.append([memory("newest")])
     built.log.close()
     shutil.copy(built.tenant.root / "older", built.log.path)
-    found = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)
-    assert found["damage"] == ["event 47 was acknowledged and is gone"]
+    payload = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)
+    assert payload["damage"] == ["event 47 was acknowledged and is gone"]
 
 
 def test_a_damaged_event_of_the_tail_is_left_out_and_said_so(built, tamper, embedder):
@@ -193,7 +191,7 @@ def test_a_damaged_event_of_the_tail_is_left_out_and_said_so(built, tamper, embe
     commands.record(built.log, Draft(id="n2", content="The relay is in the cellar"), NOW)
     tamper(built.log.path, "UPDATE events SET body = replace(body, 'roof', 'door') WHERE id = 'n1'")
     with Reader(built.tenant, built.log, embedder).view() as view:
-        assert [one.id for one in view.tail.current()] == ["n2"]
+        assert [memory.id for memory in view.tail.current()] == ["n2"]
         assert view.notices == (f"event {seq} does not match its hash: restore a backup",)
 
 

@@ -19,7 +19,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCH)
 
 
-def test_all_take_part_for_some_seconds_and_nobody_is_told_wrong(tmp_path, monkeypatch) -> None:
+def test_a_short_run_of_all_actors_finds_no_fault(tmp_path, monkeypatch) -> None:
     import builds
     from corpus import texts
     from process import serve
@@ -28,15 +28,15 @@ def test_all_take_part_for_some_seconds_and_nobody_is_told_wrong(tmp_path, monke
     monkeypatch.setattr(long_run, "EVERY_S", 0.5)
     builds.added(tmp_path, texts(100), "m")
     with serve(tmp_path) as server:
-        run, seen, _ = long_run.lived(tmp_path, server, 5.0)
+        run, samples, _ = long_run.lived(tmp_path, server, 5.0)
     assert list(long_run.told(run, tmp_path)) == []
     assert {"write", "recall", "hook Stop", "mcp", "a state held open and read again"} <= set(
         run.done
     )
-    assert seen[-1].handles and seen[-1].log
+    assert samples[-1].handles and samples[-1].log
 
 
-def test_whatever_grows_is_seen() -> None:
+def test_unbounded_growth_is_detected() -> None:
     from torture.held import Held
     from torture.long_run import bounds, leaks
 
@@ -55,15 +55,17 @@ def test_whatever_grows_is_seen() -> None:
         ("dagster", 900 * MIB, "dagster was 900 MiB"),
         ("other", 900 * MIB, "other was 900 MiB"),
     ):
-        later = [replace(one, **{name: grown}) for one in flat[40:]]
-        (told,) = bounds([*flat[:40], *later])
-        assert told.startswith(text)
+        later = [replace(sample, **{name: grown}) for sample in flat[40:]]
+        (problem,) = bounds([*flat[:40], *later])
+        assert problem.startswith(text)
     rewritten = replace(flat[50], log=90 * MIB, wal=91 * MIB)  # by an erasing
     assert list(bounds([*flat[:50], rewritten, *flat[51:]])) == []
-    (told,) = bounds([*flat[:40], *[replace(rewritten, second=one.second) for one in flat[40:]]])
-    assert told.startswith("wal stayed at 91 MiB")
+    (problem,) = bounds(
+        [*flat[:40], *[replace(rewritten, second=sample.second) for sample in flat[40:]]]
+    )
+    assert problem.startswith("wal stayed at 91 MiB")
     assert list(leaks(flat, flat)) == []
-    (told,) = leaks([replace(flat[0], anonymous=200.0)], flat)
-    assert told.startswith("120 MiB leaked")
-    (told,) = bounds(flat[:3])
-    assert "too short" in told
+    (problem,) = leaks([replace(flat[0], anonymous=200.0)], flat)
+    assert problem.startswith("120 MiB leaked")
+    (problem,) = bounds(flat[:3])
+    assert "too short" in problem

@@ -32,7 +32,7 @@ def snapshots(tenant: Tenant) -> list[str]:
     return sorted(str(path.relative_to(tenant.snapshots)) for path in tenant.snapshots.glob("*/*"))
 
 
-def test_before_the_first_build_there_is_none(tenant: Tenant):
+def test_there_is_no_manifest_before_the_first_build(tenant: Tenant):
     with pytest.raises(NoManifest, match="mnemolog build"):
         manifests.current(tenant)
     assert list(manifests.list_manifests(tenant)) == [] and manifests.last_refusal(tenant) is None
@@ -109,11 +109,11 @@ def test_expire_keeps_the_newest_and_drops_what_none_of_them_names(tenant: Tenan
     (tenant.snapshots / "memories" / ".new-1234").write_bytes(b"")  # left by a killed build
     (tenant.snapshots / "memories" / "000000000001-x").mkdir()  # a snapshot of an earlier format
     dropped = manifests.expire(tenant)
-    kept = list(manifests.list_manifests(tenant))
-    assert [manifest.number for manifest in kept] == [5, 4, 3]
+    manifests_ = list(manifests.list_manifests(tenant))
+    assert [manifest.number for manifest in manifests_] == [5, 4, 3]
     assert snapshots(tenant) == [f"memories/memories-{number}.arrow" for number in (3, 4, 5)]
-    gone = {f"memories/memories-{number}.arrow" for number in (1, 2)}
-    assert set(dropped) == gone | {"memories/.new-1234", "memories/000000000001-x"}
+    removed = {f"memories/memories-{number}.arrow" for number in (1, 2)}
+    assert set(dropped) == removed | {"memories/.new-1234", "memories/000000000001-x"}
     assert manifests.expire(tenant) == []
 
 

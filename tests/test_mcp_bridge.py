@@ -52,8 +52,8 @@ class Pipe:
         )
 
     def send(self, *messages: object) -> None:
-        for one in messages:
-            self.process.stdin.write((one if isinstance(one, str) else json.dumps(one)) + "\n")
+        for line in messages:
+            self.process.stdin.write((line if isinstance(line, str) else json.dumps(line)) + "\n")
         self.process.stdin.flush()
 
     def read(self) -> dict[str, Any]:
@@ -132,9 +132,10 @@ def test_the_command_is_the_bridge_and_knows_where_it_runs(home: Path, tmp_path:
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     said("start")
     sent = "".join(
-        json.dumps(one) + "\n" for one in (INITIALIZE, message("tools/call", {"name": "recent"}, 2))
+        json.dumps(request) + "\n"
+        for request in (INITIALIZE, message("tools/call", {"name": "recent"}, 2))
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-P", "-m", "serve.cli", "mcp"],
         input=sent.encode(),
         capture_output=True,
@@ -142,8 +143,8 @@ def test_the_command_is_the_bridge_and_knows_where_it_runs(home: Path, tmp_path:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         timeout=LATEST_S,
     )
-    answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
-    assert (done.returncode, done.stderr, answers.keys()) == (0, b"", {1, 2})
+    answers = {answer["id"]: answer for answer in map(json.loads, completed.stdout.splitlines())}
+    assert (completed.returncode, completed.stderr, answers.keys()) == (0, b"", {1, 2})
     assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
 
     pipe = Pipe(home, cwd=repository)
@@ -152,7 +153,7 @@ def test_the_command_is_the_bridge_and_knows_where_it_runs(home: Path, tmp_path:
     assert mnemolog("show", id_).stdout.count("shop-nd-more@")
 
 
-def test_headers_say_what_the_newest_revision_wants_said(recorder, home: Path, tmp_path: Path):
+def test_the_bridge_sends_the_headers_of_the_newest_revision(recorder, home: Path, tmp_path: Path):
     pipe = Pipe(home, "--tenant", "work", cwd=tmp_path)
     for method, params in (
         ("tools/call", {"name": "recall", "_meta": ENVELOPE}),
@@ -168,7 +169,7 @@ def test_headers_say_what_the_newest_revision_wants_said(recorder, home: Path, t
     assert second["Mcp-Name"] == "=?base64?bWVtb3J5Oi8vw7xua25vd24=?="
 
 
-def test_what_initialize_settled_is_said_from_then_on(recorder, home: Path):
+def test_the_bridge_sends_the_negotiated_version(recorder, home: Path):
     pipe = Pipe(home)
     pipe.send(INITIALIZE)
     pipe.read()
@@ -181,7 +182,7 @@ def test_what_initialize_settled_is_said_from_then_on(recorder, home: Path):
 def test_progress_is_passed_on_line_by_line(recorder, home: Path, monkeypatch):
     progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}
     last = {"jsonrpc": "2.0", "id": 1, "result": {}}
-    events = (f"event: message\ndata: {json.dumps(one)}\n\n" for one in (progress, last))
+    events = (f"event: message\ndata: {json.dumps(event)}\n\n" for event in (progress, last))
     monkeypatch.setattr(Recorder, "answer", "".join(events).encode())
     monkeypatch.setattr(Recorder, "kind", "text/event-stream")
     pipe = Pipe(home)
@@ -202,15 +203,15 @@ def test_all_that_was_asked_is_answered_before_it_ends(home: Path):
     said("start")
     pipe = Pipe(home)
     pipe.send(*(message("tools/list", id_=number) for number in range(40)))
-    assert {one["id"] for one in pipe.end()} == set(range(40))
+    assert {answer["id"] for answer in pipe.end()} == set(range(40))
 
 
-def test_what_is_no_json_is_an_error_and_the_next_is_answered(recorder, home: Path):
+def test_invalid_json_is_an_error_and_the_next_line_is_answered(recorder, home: Path):
     pipe = Pipe(home)
     pipe.send("{", "", "[" * 100_000)
     assert [pipe.read()["error"]["code"] for _ in range(2)] == [-32700, -32700]
     pipe.send(message("ping"))
-    assert [one["id"] for one in pipe.end()] == [1]
+    assert [answer["id"] for answer in pipe.end()] == [1]
 
 
 def test_without_a_server_that_could_be_started_the_answer_says_what_to_do(tmp_path: Path):
@@ -223,7 +224,7 @@ def test_without_a_server_that_could_be_started_the_answer_says_what_to_do(tmp_p
     assert "mnemolog start" in answer["error"]["message"]
 
 
-def test_a_host_that_went_away_ends_it(recorder, home: Path):
+def test_the_bridge_ends_when_its_host_does(recorder, home: Path):
     pipe = Pipe(home)
     pipe.process.stdout.close()
     pipe.send(message("ping"))
@@ -238,5 +239,5 @@ def test_what_is_no_request_is_answered_too_and_one_too_long_is_not_kept(home: P
     pipe.send([message("ping")], 7, {"jsonrpc": "2.0", "id": {"a": 1}, "method": "ping"})
     assert {pipe.read()["error"]["code"] for _ in range(3)} == {-32600}
     pipe.send('{"a": "' + "x" * (12 << 20) + '"}', message("ping", id_="after"))
-    answers = {one["id"]: one for one in pipe.end()}
+    answers = {answer["id"]: answer for answer in pipe.end()}
     assert answers[None]["error"]["code"] == -32700 and "result" in answers["after"]

@@ -62,10 +62,10 @@ def run(tool: str, *words: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize("revision", REQUIRED)
 def test_every_scenario_that_a_revision_requires_passes(server: str, revision: str):
     url = f"{server}/v1/fixture/mcp"
-    done = run("conformance", "server", "--url", url, "--requirements", revision)
-    assert done.returncode == 0, done.stdout[-4_000:]
+    completed = run("conformance", "server", "--url", url, "--requirements", revision)
+    assert completed.returncode == 0, completed.stdout[-4_000:]
     required = required_of(revision)
-    passed = set(re.findall(r"^✓ ([\w-]+):", done.stdout, re.MULTILINE))
+    passed = set(re.findall(r"^✓ ([\w-]+):", completed.stdout, re.MULTILINE))
     assert len(required) == REQUIRED[revision] and required <= passed
 
 
@@ -76,10 +76,10 @@ def required_of(revision: str) -> set[str]:
 
 
 def inspected(url: str, era: str, *words: str) -> Any:
-    known = ["--transport", "http", "--protocol-era", era, "--format", "json"]
-    done = run("mcp-inspector", "--cli", url, *known, *words)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return json.loads(done.stdout)["result"]
+    options = ["--transport", "http", "--protocol-era", era, "--format", "json"]
+    completed = run("mcp-inspector", "--cli", url, *options, *words)
+    assert completed.returncode == 0, completed.stderr + completed.stdout
+    return json.loads(completed.stdout)["result"]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -90,10 +90,10 @@ def test_the_inspector_finds_our_tools_portable_in_every_era(server: str, era: s
     text = json.dumps({"content": f"We deploy from the {era} branch"})
     call = ("--method", "tools/call", "--tool-name")
     inspected(url, era, *call, "remember", "--tool-args-json", text)
-    found = inspected(
+    answer = inspected(
         url, era, *call, "recall", "--tool-args-json", json.dumps({"query": "deploy"})
     )
-    assert era in found["content"][0]["text"]
+    assert era in answer["content"][0]["text"]
 
 
 def test_the_inspector_reads_resources_and_the_prompt(server: str):

@@ -43,10 +43,10 @@ async def connected(home: Path, way: str, era: str) -> AsyncIterator[Client]:
         async with Client(stdio_client(command), mode=era) as client:
             yield client
         return
-    found = live_server(Settings(home))
-    assert found is not None
+    server = live_server(Settings(home))
+    assert server is not None
     token = {"Authorization": f"Bearer {(home / 'token').read_text()}"}
-    url = f"http://{HOST}:{found.port}/mcp"
+    url = f"http://{HOST}:{server.port}/mcp"
     async with create_mcp_http_client(headers=token) as http:
         async with Client(streamable_http_client(url, http_client=http), mode=era) as client:
             yield client
@@ -62,7 +62,7 @@ async def session(client: Client) -> dict[str, Any]:
     brief = await client.get_prompt("brief", {"topic": "npm"})
     topic = {"name": "topic", "value": "n"}
     unknown = await client.call_tool("recall", {"question_": "x"})
-    seen = {
+    facts = {
         "tools": [json.dumps(tool.model_dump(mode="json"), sort_keys=True) for tool in tools],
         "recalled": (await called(client, "recall", q="npm or pnpm?"))["memories"][0],
         "updated": (await called(client, "update_memory", id=id_, importance=0.9))["said"],
@@ -89,8 +89,10 @@ async def session(client: Client) -> dict[str, Any]:
     }
     with pytest.raises(MCPError, match="unknown resource"):
         await client.read_resource(resource.uri)
-    seen["recalled"] = {name: seen["recalled"][name] for name in ("kind", "role", "trust", "text")}
-    return seen
+    facts["recalled"] = {
+        name: facts["recalled"][name] for name in ("kind", "role", "trust", "text")
+    }
+    return facts
 
 
 async def called(client: Client, tool: str, **arguments: object) -> dict[str, Any]:
@@ -127,9 +129,9 @@ def test_the_official_client_sees_the_same_in_every_era(home: Path, way: str):
 def test_calls_at_once_are_each_answered_as_their_own(home: Path):
     async def run() -> list[str]:
         async with connected(home, "stdio", "auto") as client:
-            kept = [called(client, "remember", content=f"service {n} is red") for n in range(12)]
-            ids = [one["id"] for one in await asyncio.gather(*kept)]
-            found = await asyncio.gather(*(called(client, "get_memory", id=id_) for id_ in ids))
-            return [one["memories"][0]["text"] for one in found]
+            calls = [called(client, "remember", content=f"service {n} is red") for n in range(12)]
+            ids = [memory["id"] for memory in await asyncio.gather(*calls)]
+            answers = await asyncio.gather(*(called(client, "get_memory", id=id_) for id_ in ids))
+            return [answer["memories"][0]["text"] for answer in answers]
 
     assert asyncio.run(run()) == [f"service {n} is red" for n in range(12)]

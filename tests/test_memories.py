@@ -38,13 +38,13 @@ def test_take_gives_memories_in_the_order_asked(rows: MemoryRows):
     assert rows.take([]) == []
 
 
-def test_states_are_what_the_commands_left(rows: MemoryRows):
-    found = {id_: rows.find(id_).state for id_ in ("m00", "m06", "m19", "k2")}
-    assert found == {"m00": ACTIVE, "m06": FORGOTTEN, "m19": ARCHIVED, "k2": ACTIVE}
+def test_states_follow_the_commands(rows: MemoryRows):
+    states = {id_: rows.find(id_).state for id_ in ("m00", "m06", "m19", "k2")}
+    assert states == {"m00": ACTIVE, "m06": FORGOTTEN, "m19": ARCHIVED, "k2": ACTIVE}
     assert [rows.find(id_).superseded_by for id_ in ("m22", "k1")] == ["m28", "k2"]
 
 
-def test_masks_tell_what_rows_hold(built, rows: MemoryRows):
+def test_masks_match_the_rows(built, rows: MemoryRows):
     goals = rows.equal("kind", ["goal", "no such kind"])
     assert [memory.id for memory in rows.take(goals.nonzero()[0])] == ["g1", "g2"]
     assert rows.lacks("project").sum() == len(rows) - 1
@@ -59,13 +59,13 @@ def test_the_holder_of_a_key_is_its_newest_memory(rows: MemoryRows):
     assert rows.holder("acme/web", "deploy.region") is None
 
 
-def test_what_has_no_ttl_never_expires(rows: MemoryRows):
+def test_memories_without_a_ttl_never_expire(rows: MemoryRows):
     assert (rows.expires_at == NEVER).all()
 
 
 def test_a_link_is_an_edge(built):
     edge = tables(built)["edges"].to_pylist()
-    assert [(one["source"], one["target"], one["relation"]) for one in edge] == [
+    assert [(link["source"], link["target"], link["relation"]) for link in edge] == [
         ("m04", "m15", "support")
     ]
 

@@ -297,11 +297,11 @@ def test_addresses_of_other_kinds_are_passed_over():
 
 
 def test_order_is_of_first_appearance_and_each_entity_comes_once():
-    found = mentions("`pnpm test` broke login.py: KeyError in ./login.py, see login.py")
-    assert [mention.name for mention in found] == ["pnpm test", "login.py", "KeyError"]
+    names = mentions("`pnpm test` broke login.py: KeyError in ./login.py, see login.py")
+    assert [mention.name for mention in names] == ["pnpm test", "login.py", "KeyError"]
 
 
-def test_alias_is_what_was_written():
+def test_an_alias_keeps_the_written_form():
     assert mentions("see ./src/a.py") == (Mention("file", "src/a.py", "./src/a.py"),)
 
 
@@ -328,6 +328,6 @@ E0|Jane Doe |by Jane |Jo-|J |a-1|1.|{=|\n    |さん""".split("|")
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("start", ["", "http://"])
-def test_time_grows_with_the_text_and_no_faster(start: str, piece: str):
+def test_run_time_is_linear_in_the_text(start: str, piece: str):
     most = MAX_CHARS // len(piece)
     assert_linear(mentions, start + piece * (most // 8), start + piece * most, 8)

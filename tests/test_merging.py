@@ -84,14 +84,16 @@ def edges(tables: Built) -> set[tuple[str, str, str]]:
 
 @pytest.fixture
 def homes(tmp_path: Path) -> Iterator[list[Home]]:
-    made = []
+    results = []
     for id_ in HOMES:
         folder = tmp_path / id_
         (folder / "tenants" / "default").mkdir(parents=True)
         (folder / "origin").write_text(f"{id_}\n")
-        made.append(Home(id_, EventLog(folder / "tenants" / "default" / "log.sqlite", create=True)))
-    yield made
-    for home in made:
+        results.append(
+            Home(id_, EventLog(folder / "tenants" / "default" / "log.sqlite", create=True))
+        )
+    yield results
+    for home in results:
         home.log.close()
 
 
@@ -103,15 +105,15 @@ class Author:
 
     def write(self, home: Home) -> None:
         self._now += self._chance.randrange(1, 50_000_000)
-        known = [event for event in home.log.read() if event.kind in ("recorded", "prompted")]
-        body, subject, session = self._body(home, known)
+        events = [event for event in home.log.read() if event.kind in ("recorded", "prompted")]
+        body, subject, session = self._body(home, events)
         id_ = f"{home.id[-1]}{next(self._numbers):05}"
         wall = self._now + home.skew
         event = Event(id_, wall, body, subject or id_, "shop", session, trust="user")
         home.log._wall = lambda: wall
         home.log.append([event])
 
-    def _body(self, home: Home, known: Sequence[Event]) -> tuple[Body, str | None, str | None]:
+    def _body(self, home: Home, events: Sequence[Event]) -> tuple[Body, str | None, str | None]:
         chance, text = self._chance, f"text {next(self._numbers)}"
         kinds = "plain keyed made revised forgotten archived restored pinned linked superseded"
         kind = chance.choice((*kinds.split(), "prompted", "acted", "told"))
@@ -125,12 +127,12 @@ class Author:
             return Acted(tool="Bash", doing="run", command=text), None, session
         if kind == "told":
             return SessionTold(stage="stopped", said=text), None, session
-        if kind == "plain" or not known:
+        if kind == "plain" or not events:
             return Recorded(content=text), None, None
-        one, other = chance.choice(known).id, chance.choice(known).id
+        first, other = chance.choice(events).id, chance.choice(events).id
         if kind == "made":
-            made = Made(job="reflect")
-            return Recorded(content=text, source_ids=(one, other), made=made), None, None
+            origin = Made(job="reflect")
+            return Recorded(content=text, source_ids=(first, other), made=origin), None, None
         bodies: dict[str, Body] = {
             "revised": Revised(content=text, tags=(text,)),
             "forgotten": Forgotten(),
@@ -140,7 +142,7 @@ class Author:
             "linked": Linked(target=other, relation="support"),
             "superseded": Superseded(by=other),
         }
-        return bodies[kind], one, None
+        return bodies[kind], first, None
 
 
 def send(chance: random.Random, source: Home, target: Home, *, everything: bool = False) -> None:
@@ -170,7 +172,11 @@ def live(chance: random.Random, homes: Sequence[Home], steps: int) -> None:
         home = chance.choice(homes)
         match chance.randrange(10):
             case 0 | 1:
-                send(chance, chance.choice([one for one in homes if one is not home]), home)
+                send(
+                    chance,
+                    chance.choice([other_home for other_home in homes if other_home is not home]),
+                    home,
+                )
             case 2:
                 home.build()
             case _:
@@ -205,78 +211,80 @@ def test_every_order_of_arrival_gives_the_same_memories(homes: list[Home], seed:
     assert results[0] == results[1] == results[2]
 
 
-def test_without_the_order_of_all_homes_they_would_differ(
+def test_without_the_global_order_memories_would_differ(
     homes: list[Home], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live(random.Random(0), homes, 120)
     monkeypatch.setattr(merging, "late_subjects", lambda log, after, until: [])
-    found = [
+    ids = [
         memories(build_checked(MEMORIES_PROJECTION, log_inputs(home.log, home.log.head()), None))
         for home in homes
     ]
-    assert found[0] != found[1]
+    assert ids[0] != ids[1]
 
 
 def test_a_log_of_one_home_is_not_merged_and_one_of_two_is(homes: list[Home]) -> None:
     author = Author(random.Random(1))
-    one, other, _ = homes
-    author.write(one)
+    first, other, _ = homes
+    author.write(first)
     author.write(other)
-    assert not one.log.is_merged()
-    assert [event.seq for event in one.log.read()] == [1]
-    merged = merging.merge(one.log, other.own(), other.id)
+    assert not first.log.is_merged()
+    assert [event.seq for event in first.log.read()] == [1]
+    merged = merging.merge(first.log, other.own(), other.id)
     assert [event.origin for event in merged.new] == [other.id]
-    assert one.log.is_merged() and not other.log.is_merged()
-    assert merging.merge(one.log, other.own(), other.id).new == (), "an event arrives once"
+    assert first.log.is_merged() and not other.log.is_merged()
+    assert merging.merge(first.log, other.own(), other.id).new == (), "an event arrives once"
 
 
-def test_what_two_homes_imported_both_has_the_earlier_place_in_both(homes: list[Home]) -> None:
-    one, other, _ = homes
+def test_an_event_imported_by_two_homes_takes_the_earlier_position(homes: list[Home]) -> None:
+    first, other, _ = homes
     commit = Event("commit-1", NOW, Recorded(content="Use uv"), "commit-1")
-    one.log._wall = lambda: NOW + 5
+    first.log._wall = lambda: NOW + 5
     other.log._wall = lambda: NOW + 9
-    for home in (one, other):
+    for home in (first, other):
         home.log.append([commit])
-    merging.merge(one.log, other.own(), other.id)
-    merged = merging.merge(other.log, one.own(), one.id)
+    merging.merge(first.log, other.own(), other.id)
+    merged = merging.merge(other.log, first.own(), first.id)
     assert (merged.new, merged.replaced, merged.moved) == ((), 1, ())
-    (here,), (there,) = one.log.read(), other.log.read()
-    assert (here.clock, here.origin) == (there.clock, there.origin) == (NOW + 5, one.id)
+    (here,), (there,) = first.log.read(), other.log.read()
+    assert (here.clock, here.origin) == (there.clock, there.origin) == (NOW + 5, first.id)
     assert integrity.problems(other.log) == []
 
 
 def test_an_event_that_a_home_sends_in_two_forms_comes_in_once(homes: list[Home]) -> None:
-    one, other, _ = homes
-    one.log.append([Event("memory-1", NOW, Recorded(content="The code is 4711"), "memory-1")])
-    before = one.own()  # as a copy of the home that nobody writes any more still says it
-    erasing.erase(one.log, ["memory-1"], NOW)
-    merging.merge(other.log, [*before, *one.own()], one.id)
+    first, other, _ = homes
+    first.log.append([Event("memory-1", NOW, Recorded(content="The code is 4711"), "memory-1")])
+    before = first.own()  # as a copy of the home that nobody writes any more still says it
+    erasing.erase(first.log, ["memory-1"], NOW)
+    merging.merge(other.log, [*before, *first.own()], first.id)
     assert [event.kind for event in other.log.read()] == ["recorded", "erased"]
 
 
 def test_an_import_that_another_version_read_otherwise_moves_what_is_built(
     homes: list[Home],
 ) -> None:
-    one, other, _ = homes
-    for home, text in ((one, "Use uv"), (other, "Use uv, not pip")):
+    first, other, _ = homes
+    for home, text in ((first, "Use uv"), (other, "Use uv, not pip")):
         home.log._wall = lambda home=home: NOW + HOMES.index(home.id)
         home.log.append([Event("commit-1", NOW, Recorded(content=text), "commit-1")])
-    assert merging.merge(one.log, other.own(), other.id).replaced == 0
-    assert merging.merge(other.log, one.own(), one.id).moved == ("commit-1",)
-    texts = [[event.body.content for event in home.log.read()] for home in (one, other)]  # type: ignore[attr-defined]
+    assert merging.merge(first.log, other.own(), other.id).replaced == 0
+    assert merging.merge(other.log, first.own(), first.id).moved == ("commit-1",)
+    texts = [[event.body.content for event in home.log.read()] for home in (first, other)]  # type: ignore[attr-defined]
     assert texts == [["Use uv"], ["Use uv"]]
 
 
-def test_what_is_erased_here_comes_in_without_its_words(homes: list[Home]) -> None:
-    one, other, _ = homes
+def test_an_erased_event_arrives_without_its_text(homes: list[Home]) -> None:
+    first, other, _ = homes
     memory = Event("memory-1", NOW, Recorded(content="The door code is 4711"), "memory-1")
-    one.log.append([memory])
-    merging.merge(other.log, one.own(), one.id)
+    first.log.append([memory])
+    merging.merge(other.log, first.own(), first.id)
     other.log.append([Event("change-1", NOW, Revised(content="It is 4712 now"), "memory-1")])
-    erasing.erase(one.log, ["memory-1"], NOW)
-    merging.merge(one.log, other.own(), other.id)
+    erasing.erase(first.log, ["memory-1"], NOW)
+    merging.merge(first.log, other.own(), other.id)
     texts = [
-        event.body.content for event in one.log.read() if isinstance(event.body, Recorded | Revised)
+        event.body.content
+        for event in first.log.read()
+        if isinstance(event.body, Recorded | Revised)
     ]
     assert not any(texts)
 
@@ -285,9 +293,11 @@ def test_a_build_of_merged_logs_passes_its_audits(tmp_path: Path, homes: list[Ho
     live(random.Random(3), homes, 200)
     for home in homes:
         tenant = Tenant("default", home.log.path.parent)
-        made = build.start(tenant, home.log, LexicalEmbedder())
-        for projection in made.projections:
-            _, tables = build.step(made, projection)
+        candidate = build.start(tenant, home.log, LexicalEmbedder())
+        for projection in candidate.projections:
+            _, tables = build.step(candidate, projection)
             assert [
-                result.detail for result in build.check(made, projection, tables) if result.stops
+                result.detail
+                for result in build.check(candidate, projection, tables)
+                if result.stops
             ] == []

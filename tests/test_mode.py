@@ -28,11 +28,11 @@ from store.text.tokenizer import terms
         (None, ""),
     ],
 )
-def test_modes_are_told_by_words(mode: TaskMode | None, text: str):
+def test_modes_are_detected_from_words(mode: TaskMode | None, text: str):
     assert task_mode(terms(text)) == mode
 
 
-def test_an_errors_name_speaks_for_debugging():
+def test_an_error_name_selects_debug_mode():
     assert task_mode(terms("ECONNRESET again"), names_error=True) == "debug"
 
 

@@ -100,7 +100,7 @@ def test_a_model_that_stops_halfway_keeps_what_it_gave(tenant, log, monkeypatch)
     assert len(back.asked) == 1 and whole.missing_vectors == 0
 
 
-def test_what_was_built_late_equals_what_is_built_at_once(tenant, log):
+def test_vectors_added_later_equal_those_built_at_once(tenant, log):
     say(log, "deploy at noon", "cache is cold")
     rebuild(tenant, log, Model(gives=0))
     late = rebuild(tenant, log, Model())
@@ -119,14 +119,16 @@ def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
     from pipelines.orchestration import metadata
 
     say(log, "deploy at noon", "cache is cold")
-    made = build.start(tenant, log, Model(gives=0))
-    steps = {projection.name: build.step(made, projection) for projection in made.projections}
+    candidate = build.start(tenant, log, Model(gives=0))
+    steps = {
+        projection.name: build.step(candidate, projection) for projection in candidate.projections
+    }
     ref, tables = steps["vectors"]
-    shown = metadata.projection_metadata(made, ref, tables, 0.1, reused=False, quotes=False)
-    assert shown["texts waiting for a vector"].value == 2
+    values = metadata.projection_metadata(candidate, ref, tables, 0.1, reused=False, quotes=False)
+    assert values["texts waiting for a vector"].value == 2
     ref, tables = steps["memories"]
     assert "texts waiting for a vector" not in metadata.projection_metadata(
-        made, ref, tables, 0.1, reused=False, quotes=False
+        candidate, ref, tables, 0.1, reused=False, quotes=False
     )
 
 
@@ -154,13 +156,13 @@ def test_changing_the_model_never_mixes_vectors(tenant, log):
     say(log, "cache is cold")
     changed = rebuild(tenant, log, other)
     assert (changed.embedder, changed.dimension) == ("two", 256)
-    assert sorted(one for one in other.asked if one != "deploy") == [
+    assert sorted(text for text in other.asked if text != "deploy") == [
         "cache is cold",
         "deploy at noon",
     ]
-    of_other = {text_hash(one): one for one in ("deploy at noon", "cache is cold")}
+    of_other = {text_hash(text): text for text in ("deploy at noon", "cache is cold")}
     assert stored(tenant, changed, other) == {
-        hash_: other.embed([one]).astype(np.float16).tobytes() for hash_, one in of_other.items()
+        hash_: other.embed([text]).astype(np.float16).tobytes() for hash_, text in of_other.items()
     }
     assert not ask(tenant, log, other).is_degraded
 
@@ -177,11 +179,11 @@ def test_a_model_that_never_answered_can_be_built_with(tenant, log):
     unknown = rebuild(tenant, log, Model(gives=0, dimension=0))
     assert (unknown.dimension, unknown.missing_vectors) == (0, 1)
     assert [hit.memory.content for hit in ask(tenant, log, Model(gives=0, dimension=0)).hits]
-    known = rebuild(tenant, log, Model())
-    assert known.missing_vectors == 0 and known.projections["vectors"].rows["calibration"] == 1
+    vectors = rebuild(tenant, log, Model())
+    assert vectors.missing_vectors == 0 and vectors.projections["vectors"].rows["calibration"] == 1
 
 
-def test_a_model_elsewhere_is_not_asked_for_what_was_just_written(tenant, log):
+def test_a_remote_model_is_not_asked_for_new_memories(tenant, log):
     say(log, "deploy at noon")
     rebuild(tenant, log, Model())
     say(log, "deploy at dawn")
@@ -199,13 +201,13 @@ def cosines(tenant, log, model, query: str) -> list[float]:
         return view.tail.cosines(vector).tolist()
 
 
-def test_a_model_here_embeds_the_first_few_of_what_was_just_written(tenant, log):
+def test_a_local_model_embeds_the_first_few_new_memories(tenant, log):
     rebuild(tenant, log, Model())
     texts = [f"note {number}" for number in range(MOST_EMBEDDED + 3)]
     say(log, *texts)
-    found = cosines(tenant, log, model := Model(), "note 1")
+    cosines_ = cosines(tenant, log, model := Model(), "note 1")
     assert model.asked == ["note 1", *texts[:MOST_EMBEDDED]]
-    assert found[1] == pytest.approx(1, abs=1e-5) and found[MOST_EMBEDDED:] == [0, 0, 0]
+    assert cosines_[1] == pytest.approx(1, abs=1e-5) and cosines_[MOST_EMBEDDED:] == [0, 0, 0]
 
 
 def test_the_same_few_are_embedded_however_the_events_came(tenant, log):
@@ -218,13 +220,16 @@ def test_the_same_few_are_embedded_however_the_events_came(tenant, log):
     assert gradually == cosines(tenant, log, Model(), "note 1")
 
 
-def test_what_fails_to_be_embedded_is_embedded_when_the_model_is_back(tenant, log):
+def test_failed_embeddings_are_retried_once_the_model_is_back(tenant, log):
     rebuild(tenant, log, Model())
     say(log, "note 1", "note 2")
     reader = Reader(tenant, log, model := Model(gives=1))
     query = LexicalEmbedder().embed(["note 2"])[0]
     with reader.view() as view:
-        assert [round(one, 4) > 0 for one in view.tail.cosines(query).tolist()] == [True, False]
+        assert [round(cosine, 4) > 0 for cosine in view.tail.cosines(query).tolist()] == [
+            True,
+            False,
+        ]
         model.gives = 9
         assert view.tail.cosines(query)[1] == pytest.approx(1, abs=1e-5)
 
@@ -248,16 +253,16 @@ def test_vectors_are_used_as_soon_as_the_dimension_is_known(tenant, log):
         assert view.snapshots.vectors is not None and not view.snapshots.notices
 
 
-def test_a_folder_that_is_gone_keeps_its_place_and_its_vectors(tenant, log, tmp_path):
+def test_a_missing_model_folder_keeps_its_name_and_vectors(tenant, log, tmp_path):
     name = f"table:{write(tmp_path / 'tiny')}"
     say(log, "deploy the cache")
     there = make_embedder(name, tmp_path / "home")
     before = rebuild(tenant, log, there)
     (tmp_path / "tiny").rename(tmp_path / "away")
-    gone = make_embedder(name, tmp_path / "home")
-    assert isinstance(gone, SilentEmbedder) and "is neither a folder nor" in gone.reason
+    embedder = make_embedder(name, tmp_path / "home")
+    assert isinstance(embedder, SilentEmbedder) and "is neither a folder nor" in embedder.reason
     say(log, "retry the release")
-    after = rebuild(tenant, log, gone)
+    after = rebuild(tenant, log, embedder)
     assert (after.embedder, after.missing_vectors) == (before.embedder, 1)
     assert stored(tenant, after, there) == stored(tenant, before, there)
 

@@ -86,8 +86,8 @@ class Program:
     folder: Path
 
     def print(self, *runs: str | dict[str, Any]) -> None:
-        found = [recorded(self.name, run) if isinstance(run, str) else run for run in runs]
-        (self.folder / "runs.json").write_text(json.dumps(found))
+        recordings = [recorded(self.name, run) if isinstance(run, str) else run for run in runs]
+        (self.folder / "runs.json").write_text(json.dumps(recordings))
 
     @property
     def seen(self) -> list[dict[str, Any]]:
@@ -114,9 +114,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         (tmp_path / ".codex").mkdir(exist_ok=True)
         (tmp_path / ".codex" / "auth.json").write_text("{}")
         codex_model._models.cache_clear()
-        found = Program(name, folder)
-        found.print("well")
-        return found
+        program = Program(name, folder)
+        program.print("well")
+        return program
 
     return made
 
@@ -173,21 +173,21 @@ def test_an_answer_is_a_value_and_the_log_has_what_the_program_counted(client, p
 
 def test_the_question_goes_in_over_standard_input_alone(client, program):
     client(program.name).ask()
-    (seen,) = program.seen
-    assert WEIGHT in seen["given"]
-    assert "Weigh" not in seen["given"]
-    assert "Weigh the subject." in seen["files"]["instructions.md"][0]
-    assert not [word for word in seen["words"] if "eigh" in word]
+    (call,) = program.seen
+    assert WEIGHT in call["given"]
+    assert "Weigh" not in call["given"]
+    assert "Weigh the subject." in call["files"]["instructions.md"][0]
+    assert not [word for word in call["words"] if "eigh" in word]
 
 
-def test_a_program_stands_in_an_empty_folder_that_is_gone_afterwards(client, program, tmp_path):
+def test_a_program_runs_in_an_empty_temporary_folder(client, program, tmp_path):
     client(program.name).ask()
-    (seen,) = program.seen
-    assert seen["here"] == []
-    assert not Path(seen["cwd"]).parent.exists()
+    (call,) = program.seen
+    assert call["here"] == []
+    assert not Path(call["cwd"]).parent.exists()
 
 
-def test_claude_code_is_run_without_what_makes_an_agent_of_it(client, claude):
+def test_claude_code_runs_without_tools_or_settings(client, claude):
     client("claude-code").ask()
     words, files = claude.seen[0]["words"], claude.seen[0]["files"]
     for wanted in ("-p", "--safe-mode", "--strict-mcp-config", "--no-session-persistence"):
@@ -203,11 +203,11 @@ def test_claude_code_is_run_without_what_makes_an_agent_of_it(client, claude):
 
 def test_a_model_is_named_behind_the_program(client, program):
     client(f"{program.name}/small/one").ask()
-    (seen,) = program.seen
+    (call,) = program.seen
     if program.name == "codex":
-        assert tomllib.loads(seen["files"]["config.toml"][0])["model"] == "small/one"
+        assert tomllib.loads(call["files"]["config.toml"][0])["model"] == "small/one"
     else:
-        assert "--model=small/one" in seen["words"]
+        assert "--model=small/one" in call["words"]
 
 
 def test_codex_is_given_the_users_login_and_server_and_no_other_setting(
@@ -220,17 +220,17 @@ def test_codex_is_given_the_users_login_and_server_and_no_other_setting(
         '[model_providers.other]\nname = "Other"\n[mcp_servers.odd]\ncommand = "odd"\n'
     )
     client("codex").ask()
-    (seen,) = codex_program.seen
-    settings = tomllib.loads(seen["files"]["config.toml"][0])
+    (call,) = codex_program.seen
+    settings = tomllib.loads(call["files"]["config.toml"][0])
     assert (settings["model"], settings["model_provider"]) == ("big", "mine")
     assert settings["model_providers"] == {
         "mine": {"name": "Mine", "experimental_bearer_token": "a-key"}
     }
-    assert "odd" not in seen["files"]["config.toml"][0]
-    assert "a-key" not in " ".join(seen["words"])
-    assert seen["home"] != str(tmp_path / ".codex")
-    assert seen["files"]["auth.json"][1] == str(tmp_path / ".codex" / "auth.json")
-    assert not {"hooks.json", "AGENTS.md"} & seen["files"].keys()
+    assert "odd" not in call["files"]["config.toml"][0]
+    assert "a-key" not in " ".join(call["words"])
+    assert call["home"] != str(tmp_path / ".codex")
+    assert call["files"]["auth.json"][1] == str(tmp_path / ".codex" / "auth.json")
+    assert not {"hooks.json", "AGENTS.md"} & call["files"].keys()
 
 
 def test_codex_is_offered_no_tool(client, codex_program):
@@ -261,10 +261,10 @@ def test_codex_is_held_to_the_schema_and_asked_without_one_where_it_is_refused(
 def test_an_answer_that_was_cut_off_is_asked_for_again_with_what_was_wrong(client, program, log):
     program.print("cut", "well")
     assert client(program.name).ask().value.subject == "feathers"
-    given = program.seen[1]["given"]
-    assert 'You answered:\n{"subject": "fea' in given
-    assert "it was cut off" in given
-    assert given.startswith(program.seen[0]["given"])
+    inputs = program.seen[1]["given"]
+    assert 'You answered:\n{"subject": "fea' in inputs
+    assert "it was cut off" in inputs
+    assert inputs.startswith(program.seen[0]["given"])
     assert [call.error for call in calls(log)] == [None, None]
 
 
@@ -318,7 +318,7 @@ def test_a_call_nobody_counted_counts_as_the_most_it_could_cost(client, codex_pr
     assert call.prompt_tokens > len(codex_program.seen[0]["given"])
 
 
-def test_what_may_pass_is_tried_again_and_what_may_not_is_not(client, program):
+def test_temporary_failures_are_retried_and_permanent_ones_not(client, program):
     program.print("ill", "well")
     assert client(program.name, pauses_s=[0.0]).ask().value.subject == "feathers"
     program.print("key refused")
@@ -444,29 +444,31 @@ def test_an_estimate_names_the_program_and_bounds_what_it_is_sent(client, progra
     assert "9.8.7" in estimate.notes[0]
     assert (estimate.calls, estimate.usd_at_most, program.seen) == (1, None, [])
     caller.ask()
-    (seen,) = program.seen
-    sent = len(seen["given"].encode()) + len(seen["files"]["instructions.md"][0].encode())
+    (call,) = program.seen
+    sent = len(call["given"].encode()) + len(call["files"]["instructions.md"][0].encode())
     assert estimate.tokens > sent + MOST_ANSWER_TOKENS
 
 
 def test_doctor_names_program_and_version_of_each_tier(program, home):
     llm = Llm(cheap=f"{program.name}/small", balanced=program.name, expensive=program.name)
-    said = [one for one in checkup(Settings(home, Choices(llm=llm))) if "llm." in one.what]
-    assert [one.severity for one in said] == ["ok", "ok"]
-    assert said[0].what.startswith(f"llm.cheap: {program.name}/small is asked through ")
-    assert said[1].what.startswith("llm.balanced, llm.expensive: ")
-    assert all(" 9.8.7 (" in one.what for one in said)
+    findings = [
+        finding for finding in checkup(Settings(home, Choices(llm=llm))) if "llm." in finding.what
+    ]
+    assert [finding.severity for finding in findings] == ["ok", "ok"]
+    assert findings[0].what.startswith(f"llm.cheap: {program.name}/small is asked through ")
+    assert findings[1].what.startswith("llm.balanced, llm.expensive: ")
+    assert all(" 9.8.7 (" in finding.what for finding in findings)
 
 
 def test_doctor_names_a_program_that_is_missing(install, home):
     settings = Settings(home, Choices(llm=Llm(cheap="codex")))
-    (said,) = [one for one in checkup(settings) if "llm." in one.what]
-    assert (said.severity, "no program `codex`" in said.what) == ("error", True)
-    assert "install Codex" in said.cure
+    (problem,) = [finding for finding in checkup(settings) if "llm." in finding.what]
+    assert (problem.severity, "no program `codex`" in problem.what) == ("error", True)
+    assert "install Codex" in problem.cure
 
 
 def test_no_program_is_asked_unless_it_is_named(program, home):
     assert not Llm().is_set
-    assert not [one for one in checkup(Settings(home)) if "llm." in one.what]
+    assert not [finding for finding in checkup(Settings(home)) if "llm." in finding.what]
     for model in ("openai/gpt-5-mini", "openai/codex", "anthropic/claude-code", "codex-mini", ""):
         assert program_of(model) is None

@@ -141,19 +141,19 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
     EventLog(tenant.tenant(home).log, create=True).close()
     tenants = OpenTenants(settings)
     session = Session(tenants, cwd=str(repository.path), at=time.time_ns() // 1_000)
-    made = Newcomer(session, settings)
+    newcomer_ = Newcomer(session, settings)
     write_untidy_session(sessions, repository.path)
     for number, lines in enumerate(real_sessions()):
         text = re.sub(r'"cwd":\s*"[^"]*"', f'"cwd":{json.dumps(session.cwd)}', lines)
         (sessions / f"{number}.jsonl").write_text(text)
-    note_origins(made, sessions)
+    note_origins(newcomer_, sessions)
     for words in (("git", str(repository.path)), ("claude-code", str(sessions))):
-        done = CliRunner().invoke(main, ["import", *words])
-        assert done.exit_code == 0, done.output
+        result = CliRunner().invoke(main, ["import", *words])
+        assert result.exit_code == 0, result.output
     opened = tenants.get("default")
     build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), session.at)
     opened.reader.poll()
-    yield made
+    yield newcomer_
     tenants.close()
     patch.undo()
 
@@ -174,8 +174,8 @@ def write_untidy_session(folder: Path, cwd: Path) -> None:
     writer.say("Understood.")
     writer.ask(ISSUE)
     for name in ("test_issue.py", "check_fix.py"):
-        made = {"file_path": f"{cwd}/{name}", "content": "print('south')\n"}
-        writer._tool("Write", made, "File created", 0)
+        write = {"file_path": f"{cwd}/{name}", "content": "print('south')\n"}
+        writer._tool("Write", write, "File created", 0)
     writer.run("python test_issue.py", "south")
     writer.run("pylint check_fix.py", "Your code has been rated at 10/10")
     writer.run("python -m pytest tests/test_ports.py", "3 passed")
@@ -184,21 +184,21 @@ def write_untidy_session(folder: Path, cwd: Path) -> None:
     (folder / "untidy.jsonl").write_text("".join(json.dumps(row) + "\n" for row in writer.lines))
 
 
-def note_origins(made: Newcomer, folder: Path) -> None:
+def note_origins(newcomer: Newcomer, folder: Path) -> None:
     """Note the pasted issues and the files that sessions made, as the import reads them."""
     host = TRANSCRIPT_HOSTS["claude-code"]
     for transcript in find_transcripts(host, folder, lambda reason: None):
         for turn in host.turns(transcript, lambda reason: None):
             first, _, rest = turn.request.text.partition("\n")
             if first.startswith("Fix this bug"):
-                made.issues.append(" ".join(rest.split()))
-            made.written |= {Path(file).name for step in turn.steps for file in step.tool.files}
+                newcomer.issues.append(" ".join(rest.split()))
+            newcomer.written |= {Path(file).name for step in turn.steps for file in step.tool.files}
 
 
 def test_a_statement_of_the_brief_is_the_users_and_no_pasted_issue(newcomer: Newcomer):
     assert newcomer.issues
-    said = [note for note in notes(newcomer.brief) if "user_said" in note or "rule" in note]
-    texts = [note.get("user_said") or note["rule"] for note in said]
+    notes_ = [note for note in notes(newcomer.brief) if "user_said" in note or "rule" in note]
+    texts = [note.get("user_said") or note["rule"] for note in notes_]
     assert OWN in texts  # the control
     for text in texts:
         words = " ".join(text.split())[:60]
@@ -224,16 +224,16 @@ def test_nine_of_ten_first_answers_hold_what_was_asked_and_the_tenth_is_near(new
     ranks = {}
     for message, _, question in COMMITS:
         where = ("--home", str(newcomer.settings.home))
-        done = CliRunner().invoke(main, [*where, "recall", question, "--all-projects", "--json"])
-        assert done.exit_code == 0, done.output
-        texts = [hit["text"] for hit in json.loads(done.stdout)["hits"]]
+        result = CliRunner().invoke(main, [*where, "recall", question, "--all-projects", "--json"])
+        assert result.exit_code == 0, result.output
+        texts = [hit["text"] for hit in json.loads(result.stdout)["hits"]]
         subject = message.partition("\n")[0]
         ranks[question] = [text.startswith(subject) for text in texts[:3]]
     assert all(map(any, ranks.values())), ranks
     assert sum(rank[0] for rank in ranks.values()) >= 9, ranks
 
 
-def test_jobs_run_and_nothing_that_came_today_is_put_away(newcomer: Newcomer):
+def test_jobs_run_and_archive_nothing_from_today(newcomer: Newcomer):
     settings, now = newcomer.settings, newcomer.session.at + MINUTE
     for name in JOBS:
         plan = run(find_job(name), settings, "default", now, apply=not find_job(name).is_careful)

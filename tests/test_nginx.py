@@ -147,7 +147,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
         )
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+        for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
             patch.delenv(name)
         patch.setenv("HOME", str(folder))
         home = folder / "home"
@@ -178,7 +178,9 @@ def answered(server: Server) -> int:
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {server.token}"})
     text = connection.getresponse().read().decode()
     connection.close()
-    return sum(int(one) for one in re.findall(r"^mnemolog_responses_total{.*} (\d+)$", text, re.M))
+    return sum(
+        int(count) for count in re.findall(r"^mnemolog_responses_total{.*} (\d+)$", text, re.M)
+    )
 
 
 def test_a_client_without_a_certificate_of_ours_is_refused(front: Front):
@@ -212,7 +214,7 @@ def test_a_certificate_does_not_replace_a_token(front: Front):
     assert front.ask("GET", "/v1/memories", **front.bearer(f"{front.token}x"))[0] == 401
 
 
-def test_the_owners_token_and_what_is_the_machines_own_stay_there(front: Front):
+def test_the_owner_token_and_machine_routes_are_not_proxied(front: Front):
     owner = front.bearer(front.server.token)
     assert front.ask("GET", "/v1/memories", **owner)[0] == 403
     assert front.ask("POST", "/v1/server/stop", {}, **owner)[0] == 403
@@ -223,10 +225,10 @@ def test_the_owners_token_and_what_is_the_machines_own_stay_there(front: Front):
 
 def test_our_client_records_and_recalls(front: Front):
     with Client(f"https://{NAME}:{front.port}", front.token, tls=front.tls()) as memory:
-        made = memory.record("Deploys go out from eu-west-1 only", kind="decision")
+        recorded = memory.record("Deploys go out from eu-west-1 only", kind="decision")
         hits = memory.recall("where do deploys go out from").hits
-        assert [hit.id for hit in hits] == [made.id]
-        assert [line["id"] for line in memory.export()] == [made.id]  # a stream
+        assert [hit.id for hit in hits] == [recorded.id]
+        assert [line["id"] for line in memory.export()] == [recorded.id]  # a stream
     status, _, text = front.ask(
         "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, **front.bearer()
     )
@@ -235,7 +237,7 @@ def test_our_client_records_and_recalls(front: Front):
     }
 
 
-def test_a_stream_goes_out_as_it_comes(front: Front, tmp_path: Path):
+def test_responses_are_streamed_unbuffered(front: Front, tmp_path: Path):
     for name in ("ca.crt", "server.crt", "server.key"):
         shutil.copy(front.folder / name, tmp_path)
     app, is_read = Flask("stream"), threading.Event()
@@ -264,7 +266,7 @@ def test_a_body_passes_up_to_the_servers_limit_and_touches_no_disk(front: Front)
     status, _, text = front.ask("POST", "/v1/ingest", {"memories": large}, **front.bearer())
     assert status == 202, text
     most = re.findall(r"client_(?:max_body|body_buffer)_size +(\d+)m;", CONFIGURATION)
-    assert [int(one) << 20 for one in most] == [MAX_BODY, MAX_BODY]
+    assert [int(mib) << 20 for mib in most] == [MAX_BODY, MAX_BODY]
     over = {"content": "x" * MAX_BODY}
     assert front.ask("POST", "/v1/memories", over, **front.bearer())[0] == 413
 
@@ -307,10 +309,10 @@ def test_the_dashboard_works_with_its_links_and_forms(front: Front):
         status, fields, page = front.ask("GET", fields["location"], **cookie)
     assert status == 200
     links = Links(page)
-    assert len(links.found) > 10 and {one[0] for one in links.found} == {"/"}
-    files = {one for one in links.found if one.startswith("/static/")}
-    for one in (*files, "/t/default/memories", "/t/default/jobs"):
-        assert one in links.found and front.ask("GET", one, **cookie)[0] == 200, one
+    assert len(links.found) > 10 and {url[0] for url in links.found} == {"/"}
+    files = {url for url in links.found if url.startswith("/static/")}
+    for url in (*files, "/t/default/memories", "/t/default/jobs"):
+        assert url in links.found and front.ask("GET", url, **cookie)[0] == 200, url
     assert files
 
     leave = urlencode({"csrf": links.csrf})

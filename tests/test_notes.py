@@ -40,7 +40,7 @@ def full(monkeypatch: pytest.MonkeyPatch, log: EventLog) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_what_could_not_be_written_is_written_later_in_its_order(
+def test_deferred_events_are_written_later_in_order(
     notes: DeferredEvents, log: EventLog, full: pytest.MonkeyPatch
 ):
     for id_ in "abc":
@@ -54,7 +54,7 @@ def test_what_could_not_be_written_is_written_later_in_its_order(
     assert written(log) == ["a", "b", "c"] and notes.waiting == []
 
 
-def test_nobody_waits_for_a_log_that_could_not_be_written_just_now(
+def test_callers_do_not_wait_for_a_log_that_just_failed(
     notes: DeferredEvents, full: pytest.MonkeyPatch
 ):
     notes.add(note("a"))
@@ -63,7 +63,7 @@ def test_nobody_waits_for_a_log_that_could_not_be_written_just_now(
     notes.write_if_possible()
 
 
-def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
+def test_the_backlog_is_limited_and_the_rest_is_reported_lost(
     notes: DeferredEvents, log: EventLog, full: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     full.setattr(module, "MOST", 3)
@@ -80,7 +80,7 @@ def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
     assert written(log) == ["first", *"abcd"]
 
 
-def test_what_more_than_can_wait_loses_is_said_where_the_log_was_never_held_up(
+def test_overflow_is_reported_even_if_the_log_was_never_blocked(
     notes: DeferredEvents, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(module, "MOST", 1)
@@ -90,7 +90,7 @@ def test_what_more_than_can_wait_loses_is_said_where_the_log_was_never_held_up(
     assert "1 are lost" in caplog.text
 
 
-def test_a_note_that_no_log_takes_holds_up_no_other(
+def test_an_event_the_log_refuses_blocks_no_other(
     notes: DeferredEvents, log: EventLog, caplog: pytest.LogCaptureFixture
 ):
     log.append([note("taken", tool="Edit")])
@@ -100,7 +100,7 @@ def test_a_note_that_no_log_takes_holds_up_no_other(
     assert "a note is lost" in caplog.text
 
 
-def test_what_is_still_not_written_at_the_end_is_said_to_be_lost(
+def test_events_unwritten_at_shutdown_are_reported_lost(
     notes: DeferredEvents, full: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     notes.add(note("a"), note("b"))
@@ -108,9 +108,7 @@ def test_what_is_still_not_written_at_the_end_is_said_to_be_lost(
     assert "2 notes are lost: no space left" in caplog.text
 
 
-def test_what_is_noted_of_an_erased_memory_is_dropped_and_holds_up_nothing(
-    notes: DeferredEvents, log: EventLog
-):
+def test_deferred_events_of_an_erased_memory_are_dropped(notes: DeferredEvents, log: EventLog):
     commands.record(log, Draft(id="m", content="we use SQLite"), NOW)
     erasing.erase(log, ["m"], NOW)
     notes.add(note("a"), Event("b", NOW, Surfaced(place="tool", about="SQLite"), "m"), note("c"))

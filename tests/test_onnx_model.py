@@ -33,9 +33,9 @@ def unit(vector: np.ndarray) -> np.ndarray:
 def test_bare_weights_give_what_numpy_computes_from_them(tmp_path: Path, dtype: str, gap: float):
     weights = write_bert(tmp_path / "tiny", dtype=dtype)
     texts = ["deploy key", "the release of a token", LONG]
-    made = OnnxEmbedder(str(tmp_path / "tiny")).embed(texts)
+    vectors = OnnxEmbedder(str(tmp_path / "tiny")).embed(texts)
     wanted = [unit(states(weights, ids(text)).mean(0)) for text in texts]
-    np.testing.assert_allclose(made, wanted, atol=gap)
+    np.testing.assert_allclose(vectors, wanted, atol=gap)
 
 
 def test_many_texts_on_all_processors_give_the_bits_of_each_alone(tmp_path: Path):
@@ -47,11 +47,11 @@ def test_many_texts_on_all_processors_give_the_bits_of_each_alone(tmp_path: Path
     np.testing.assert_array_equal(model.embed(texts), alone)
 
 
-def test_what_is_not_padded_equals_what_is(tmp_path: Path):
+def test_vectors_do_not_depend_on_padding(tmp_path: Path):
     weights = write_bert(tmp_path / "tiny")
-    made = OnnxEmbedder(str(tmp_path / "tiny")).embed(["retry the deploy"])[0]
+    vector = OnnxEmbedder(str(tmp_path / "tiny")).embed(["retry the deploy"])[0]
     padded = states(weights, ids("retry the deploy"), padded_to=9)
-    np.testing.assert_allclose(made, unit(padded.mean(0)), atol=1e-5)
+    np.testing.assert_allclose(vector, unit(padded.mean(0)), atol=1e-5)
 
 
 def test_a_text_has_the_same_bits_whatever_it_is_embedded_with(tmp_path: Path):
@@ -73,24 +73,24 @@ def test_the_cut_of_the_model_wins_over_the_tokenizers_own(tmp_path: Path):
 
 def test_a_model_pooled_by_its_first_token_takes_that(tmp_path: Path):
     weights = write_bert(tmp_path / "tiny", pooling="cls")
-    made = OnnxEmbedder(str(tmp_path / "tiny")).embed(["deploy key"])[0]
-    np.testing.assert_allclose(made, unit(states(weights, ids("deploy key"))[0]), atol=1e-5)
+    vector = OnnxEmbedder(str(tmp_path / "tiny")).embed(["deploy key"])[0]
+    np.testing.assert_allclose(vector, unit(states(weights, ids("deploy key"))[0]), atol=1e-5)
 
 
 def test_an_empty_text_has_no_direction(tmp_path: Path):
     write_bert(tmp_path / "tiny")
-    made = OnnxEmbedder(str(tmp_path / "tiny")).embed(["", " \n"])
-    assert made.shape == (2, HIDDEN) and not made.any()
+    vectors = OnnxEmbedder(str(tmp_path / "tiny")).embed(["", " \n"])
+    assert vectors.shape == (2, HIDDEN) and not vectors.any()
 
 
 def test_the_graph_is_kept_in_the_home_and_nothing_beside_the_model(tmp_path: Path):
     write_bert(folder := tmp_path / "tiny")
     before = sorted(folder.rglob("*"))
     make_embedder(f"onnx:{folder}", tmp_path / "home").embed(["deploy"])
-    kept = list((tmp_path / "home/cache").glob("*.onnx"))
+    models = list((tmp_path / "home/cache").glob("*.onnx"))
     assert sorted(folder.rglob("*")) == before
-    assert len(kept) == 1 and kept[0].stat().st_size < 64_000
-    assert str(tmp_path).encode() not in kept[0].read_bytes()
+    assert len(models) == 1 and models[0].stat().st_size < 64_000
+    assert str(tmp_path).encode() not in models[0].read_bytes()
 
 
 def test_prompts_that_the_folder_names_stand_before_queries_and_passages(tmp_path: Path):
@@ -122,8 +122,8 @@ def test_other_weights_or_another_cut_are_another_model(tmp_path: Path):
 
 def test_a_ready_made_graph_is_taken_as_it_is(tmp_path: Path):
     vectors = ready_made(tmp_path / "ready")
-    made = OnnxEmbedder(str(tmp_path / "ready")).embed(["deploy key"])[0]
-    np.testing.assert_allclose(made, unit(vectors[ids("deploy key")].mean(0)), atol=1e-6)
+    vector = OnnxEmbedder(str(tmp_path / "ready")).embed(["deploy key"])[0]
+    np.testing.assert_allclose(vector, unit(vectors[ids("deploy key")].mean(0)), atol=1e-6)
 
 
 def ready_made(folder: Path) -> np.ndarray:
@@ -186,7 +186,7 @@ def ready_made(folder: Path) -> np.ndarray:
         ),
     ],
 )
-def test_what_cannot_be_used_is_named(tmp_path: Path, spoil, said: str):
+def test_unusable_models_are_named(tmp_path: Path, spoil, said: str):
     write_bert(folder := tmp_path / "tiny")
     spoil(folder)
     with pytest.raises(EmbedderError, match=said):
@@ -196,7 +196,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, spoil, said: str):
 @minilm
 def test_minilm_finds_a_paraphrase_and_its_package_is_never_imported(tmp_path: Path):
     model = make_embedder(f"onnx:{MINILM}", tmp_path / "home")
-    one, paraphrase, other = model.embed(
+    sentence, paraphrase, other = model.embed(
         [
             "the deploy failed because the key had expired",
             "an expired key broke the release",
@@ -204,7 +204,7 @@ def test_minilm_finds_a_paraphrase_and_its_package_is_never_imported(tmp_path: P
         ]
     )
     assert model.dimension == 384
-    assert one @ paraphrase > 0.5 > 0.2 > one @ other
+    assert sentence @ paraphrase > 0.5 > 0.2 > sentence @ other
     import sys
 
     assert "torch" not in sys.modules and MINILM not in sys.modules

@@ -29,9 +29,9 @@ def begin(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
     monkeypatch.setattr(serve.server.open_tenants, "IDLE_S", 0.0)
     opened: list[OpenTenants] = []
 
-    def start(*given: object, **chosen: int) -> OpenTenants:
+    def start(*arguments: object, **chosen: int) -> OpenTenants:
         settings = Settings(built.tenant.root.parents[1], Choices(**chosen))
-        opened.append(OpenTenants(settings, *given))
+        opened.append(OpenTenants(settings, *arguments))
         opened[-1].get("default")
         return opened[-1]
 
@@ -61,31 +61,31 @@ class Builds:
 
 @pytest.fixture
 def builds() -> Iterator[Callable[[float], Builds]]:
-    made: list[Builds] = []
+    opened: list[Builds] = []
 
     def make(seconds: float = 0.0) -> Builds:
-        made.append(Builds(seconds))
-        return made[-1]
+        opened.append(Builds(seconds))
+        return opened[-1]
 
     yield make
-    for one in made:
-        one.end()
+    for server in opened:
+        server.end()
 
 
-def test_it_asks_itself_one_recall_before_anybody_asks(
+def test_a_tenant_runs_one_warm_up_recall(
     begin: Begin, built: Built, monkeypatch: pytest.MonkeyPatch
 ):
-    asked: list[Sequence[str]] = []
+    queries: list[Sequence[str]] = []
 
     class Counting(LexicalEmbedder):
         def embed(self, texts: Sequence[str]) -> Matrix:
-            asked.append(texts)
+            queries.append(texts)
             return super().embed(texts)
 
     tenants, head = begin(), built.log.head()
     monkeypatch.setattr(tenants.embedder, "_model", Counting())
     tenants.start()
-    until(lambda: asked)
+    until(lambda: queries)
     tenants.close()
     assert built.log.head() == head
 
@@ -120,7 +120,7 @@ def test_it_is_not_idle_while_a_build_runs(
     until(lambda: tenants.idle_s() > 0)
 
 
-def test_whoever_asks_ends_its_idleness(begin: Begin):
+def test_a_request_ends_idleness(begin: Begin):
     now = [0.0]
     tenants = begin(None, lambda: now[0])
     now[0] = 100.0
@@ -134,22 +134,22 @@ def asked_always(
     built: Built, builds: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[int], int]]:
     """Let some seconds go by in which somebody asks all the time; return how many builds began."""
-    now, made = [0.0], builds()
+    now, made_builds = [0.0], builds()
     settings = Settings(built.tenant.root.parents[1], Choices(build_after=1))
-    tenants = OpenTenants(settings, made, lambda: now[0])
+    tenants = OpenTenants(settings, made_builds, lambda: now[0])
 
     def passing(seconds: int) -> int:
         for _ in range(seconds):
             now[0] += 1.0
             tenants._keep_up(tenants.get("default"))
-        return made.begun
+        return made_builds.begun
 
     tenants.get("default")
     yield passing
     tenants.close()
 
 
-def test_who_is_asked_without_a_pause_is_built_in_a_few_minutes(asked_always, built: Built):
+def test_a_busy_tenant_is_built_after_a_few_minutes(asked_always, built: Built):
     assert asked_always(1) == 0
     commands.record(built.log, Draft(content="the tide comes at noon"), NOW)
     assert asked_always(int(PATIENCE_S)) == 0

@@ -14,9 +14,9 @@ from serve.server.problems import TITLES
 DOCUMENT = document(OPERATIONS, "1.0.0")
 SCHEMAS = DOCUMENT["components"]["schemas"]
 EVERY = [
-    pytest.param(path, method, said, id=said["operationId"])
+    pytest.param(path, method, operation, id=operation["operationId"])
     for path, some in DOCUMENT["paths"].items()
-    for method, said in some.items()
+    for method, operation in some.items()
 ]
 
 
@@ -53,7 +53,7 @@ def test_an_operation_tells_what_it_takes_and_sends(path: str, method: str, said
 
 
 @pytest.mark.parametrize(("path", "method", "said"), EVERY)
-def test_what_goes_wrong_is_told_by_code_and_how_to_wait(
+def test_error_responses_declare_codes_and_retry_after(
     path: str, method: str, said: dict[str, Any]
 ):
     responses = said["responses"]
@@ -82,11 +82,11 @@ BOUNDS = (
 
 def bounds(schema: dict[str, Any]) -> dict[str, Any]:
     """Return what limits a value, and of a list its items; what is null is left out."""
-    some = [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
-    found = {name: value for name, value in some[0].items() if name in BOUNDS.split()}
+    some = [kind for kind in schema.get("anyOf", [schema]) if kind != {"type": "null"}]
+    limits = {name: value for name, value in some[0].items() if name in BOUNDS.split()}
     if "items" in some[0]:
-        found["items"] = bounds(some[0]["items"])
-    return found
+        limits["items"] = bounds(some[0]["items"])
+    return limits
 
 
 SHARED = [

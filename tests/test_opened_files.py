@@ -28,13 +28,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("template")
     place = tenant(home)
     with EventLog(place.log, create=True) as log:
-        made = Memory(place, log)
-        made.add(WANTED, "wanted")
+        memory_ = Memory(place, log)
+        memory_.add(WANTED, "wanted")
         for number in range(20):
-            made.add(f"note {number} is about tides and charts")
-        made.build()
-        made.add("a late note is about anchors", "late")
-        made.build()
+            memory_.add(f"note {number} is about tides and charts")
+        memory_.build()
+        memory_.add("a late note is about anchors", "late")
+        memory_.build()
     return home
 
 
@@ -186,7 +186,7 @@ def test_damage_that_breaks_catching_up_with_the_log_is_set_aside_at_once(
     assert calls[0] is not calls[-1]
 
 
-def test_a_mistake_of_ours_is_not_taken_for_damage(memory: Memory):
+def test_a_bug_is_not_mistaken_for_damage(memory: Memory):
     def mistaken(view):
         raise IndexError("ours")
 

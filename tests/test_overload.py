@@ -53,8 +53,8 @@ def test_two_hundred_who_dribble_a_request_keep_nobody_waiting(start: Start, sen
     with ExitStack() as stack:
         slow = [begun(server, stack, sent) for _ in range(SLOW)]
         for _ in range(3):
-            for one in slow:
-                one.sendall(b"x")
+            for connection in slow:
+                connection.sendall(b"x")
             assert [hit["id"] for hit in server.recall("when is the deploy")["hits"]] == [id_]
         if before:
             assert resident_mib(server) - before < 50
@@ -73,43 +73,49 @@ class Connected(SimpleNamespace):
 
 def channels(*coming: object) -> dict[int, Connected]:
     return {
-        number: Connected(request=one, requests=[], will_close=False)
-        for number, one in enumerate(coming)
+        number: Connected(request=request, requests=[], will_close=False)
+        for number, request in enumerate(coming)
     }
 
 
-def test_who_does_not_send_all_of_a_request_is_hung_up_on():
+def test_incomplete_requests_are_disconnected():
     there, now = channels("half a request", None, None), [1_000.0]
     connections = Connections(there, lambda: now[0])
     connections.know(there[1])
     connections.look()
     now[0] += http_access.FIRST_S
     connections.look()
-    assert [one.will_close for one in there.values()] == [False, False, True]
+    assert [connection.will_close for connection in there.values()] == [False, False, True]
     there[1].request = "a new one"  # it is given its own time
     now[0] += http_access.REQUEST_S - http_access.FIRST_S
     connections.look()
-    assert [one.will_close for one in there.values()] == [True, False, True]
+    assert [connection.will_close for connection in there.values()] == [True, False, True]
 
 
-def test_strangers_make_room_for_others_the_oldest_first(monkeypatch):
+def test_unauthenticated_connections_are_dropped_oldest_first(monkeypatch):
     monkeypatch.setattr(http_access, "STRANGERS", 2)
     there = channels(None, None, None, None, None)
     connections = Connections(there, lambda: 0.0)
     connections.know(there[0])
     there[1].requests.append("is being answered")
     connections.make_room()
-    assert [one.will_close for one in there.values()] == [False, False, True, True, False]
+    assert [connection.will_close for connection in there.values()] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
-def test_who_showed_no_token_is_a_stranger_still(home: Path):
-    told: list[int] = []
+def test_connections_without_a_token_stay_unauthenticated(home: Path):
+    calls: list[int] = []
     app = create_app(OpenTenants(Settings(home)), "t")
-    request_guard.notify_known_callers(app, lambda: told.append(1))
+    request_guard.notify_known_callers(app, lambda: calls.append(1))
     client = app.test_client()
     for path, token in (("/health", ""), ("/v1/memories", "wrong"), ("/v1/memories", "t")):
         client.get(path, headers={"Host": "127.0.0.1", "Authorization": f"Bearer {token}"})
-    assert told == [1]
+    assert calls == [1]
 
 
 def test_a_flood_of_header_fields_is_refused(quiet: Server):
@@ -123,8 +129,8 @@ def test_a_flood_of_header_fields_is_refused(quiet: Server):
 def test_a_body_over_the_limit_is_refused_for_each_of_many(quiet: Server):
     with ExitStack() as stack:
         sent = HEAD + f"Content-Length: {MAX_BODY + 1}\r\n\r\n" + "x" * 10_000
-        for one in [begun(quiet, stack, sent) for _ in range(20)]:
-            assert status_of(one) == b"413"
+        for connection in [begun(quiet, stack, sent) for _ in range(20)]:
+            assert status_of(connection) == b"413"
     assert quiet.ask("/health")[0] == 200
 
 
@@ -162,9 +168,9 @@ def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):
     assert app.test_client().post("/v1/recall", json={"query": "x"}).status_code == 401
 
 
-def until(found: Callable[[], object]) -> None:
+def until(condition: Callable[[], object]) -> None:
     end = time.monotonic() + 120
-    while not found():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
 
@@ -216,19 +222,19 @@ def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
         return added[-1]
 
     yield add
-    for one in added:
-        one.may_end.set()
+    for task in added:
+        task.may_end.set()
     those.shutdown()
 
 
-def test_what_takes_long_takes_no_turn_from_a_recall(waiting: Callable[[str], Channel]):
+def test_slow_requests_do_not_delay_recalls(waiting: Callable[[str], Channel]):
     busy = [waiting("/v1/memories/batch") for _ in range(20)]
     recall = waiting("/v1/recall")
     assert recall.begun.wait(120)
-    assert sum(one.begun.is_set() for one in busy) < 20
+    assert sum(task.begun.is_set() for task in busy) < 20
 
 
-def test_what_takes_long_takes_no_turn_from_a_hook(waiting: Callable[[str], Channel]):
+def test_slow_requests_do_not_delay_hooks(waiting: Callable[[str], Channel]):
     for _ in range(20):
         waiting("/v1/memories")
     hook = waiting("/v1/hooks/claude-code")
@@ -239,34 +245,34 @@ def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
     waiting: Callable[[str], Channel], clock_s: Clock
 ):
     first = [waiting("/v1/recall") for _ in range(process.RANKING)]
-    for one in first:
-        assert one.begun.wait(120)
+    for task in first:
+        assert task.begun.wait(120)
     late = waiting("/v1/recall")
     clock_s.now += process._RECALL_S + 0.01
     soon = waiting("/v1/recall")
-    for one in (*first, late, soon):
-        one.may_end.set()
+    for task in (*first, late, soon):
+        task.may_end.set()
     while len(soon.answered) < len(first) + 2:
         assert soon.begun.wait(120)
     assert sorted(is_late for _, is_late in soon.answered) == [False] * (len(first) + 1) + [True]
 
 
-def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.MonkeyPatch):
+def test_a_single_client_is_never_late(clock_s: Clock, monkeypatch: pytest.MonkeyPatch):
     answered: list[tuple[str, bool]] = []
-    channel, held = Channel("/v1/recall", answered), threading.Event()
+    channel, is_released = Channel("/v1/recall", answered), threading.Event()
     those = Dispatcher(process.RANKING, clock_s)
-    taken = process._Waiting.service
+    service = process._Waiting.service
 
-    def slowly(one: process._Waiting) -> None:  # as on a machine that is busy with something else
-        assert held.wait(120)
-        taken(one)
+    def slowly(task: process._Waiting) -> None:  # as on a machine that is busy with something else
+        assert is_released.wait(120)
+        service(task)
 
     monkeypatch.setattr(process._Waiting, "service", slowly)
     until(lambda: those._recalls.active_count == 0)  # its threads have started
     those.add_task(channel)
     clock_s.now += 10 * process._RECALL_S
     channel.may_end.set()
-    held.set()
+    is_released.set()
     until(lambda: answered)
     those.shutdown()
     assert answered == [("/v1/recall", False)]

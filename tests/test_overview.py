@@ -46,8 +46,8 @@ def answer(*words: str) -> Any:
     return json.loads(result.stdout)
 
 
-def ids(found: list[dict]) -> list[str]:
-    return sorted(one["id"] for one in found)
+def ids(memories: list[dict]) -> list[str]:
+    return sorted(memory["id"] for memory in memories)
 
 
 def record(*drafts: dict[str, str]) -> None:
@@ -65,24 +65,24 @@ def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypat
 
 
 def test_each_memory_is_in_the_group_it_belongs_to():
-    found = answer("overview", "deploy")
-    groups = {name: ids(found[name]) for name in ("now", "rules", "goals", "background")}
+    overview = answer("overview", "deploy")
+    groups = {name: ids(overview[name]) for name in ("now", "rules", "goals", "background")}
     assert groups == {
         "now": ["eu", "two"],
         "rules": ["rule"],
         "goals": ["goal"],
         "background": ["done", "long", "page"],
     }
-    assert [one["id"] for one in found["replaced"]] == ["us"]
-    assert found["found"] == 7
+    assert [memory["id"] for memory in overview["replaced"]] == ["us"]
+    assert overview["found"] == 7
 
 
 def test_the_timeline_of_a_topic_is_oldest_first():
-    days = [one["at"][8:10] for one in answer("overview", "deploy")["timeline"]]
+    days = [memory["at"][8:10] for memory in answer("overview", "deploy")["timeline"]]
     assert days == ["02", "03", "04", "05", "05", "08", "09"]
 
 
-def test_who_and_what_is_named_most_comes_first():
+def test_the_most_mentioned_entities_come_first():
     names = answer("overview", "deploy")["names"]
     assert names[0] == {"kind": "person", "name": "anna smith", "memories": 2}
     assert {"kind": "file", "name": "store/log.py", "memories": 1} in names
@@ -90,10 +90,12 @@ def test_who_and_what_is_named_most_comes_first():
 
 def test_an_overview_is_bounded_however_much_there_is():
     record(*(draft(f"n{n:02}", 7, f"Deploy number {n} went to eu") for n in range(80)))
-    found = answer("overview", "deploy")
-    assert found["found"] == 50
-    assert (len(found["background"]), len(found["timeline"])) == (10, 20)
-    assert max(len(one["text"]) for one in found["background"] + found["timeline"]) <= 300
+    overview = answer("overview", "deploy")
+    assert overview["found"] == 50
+    assert (len(overview["background"]), len(overview["timeline"])) == (10, 20)
+    assert (
+        max(len(memory["text"]) for memory in overview["background"] + overview["timeline"]) <= 300
+    )
 
 
 def test_the_same_topic_gives_the_same_overview():
@@ -103,20 +105,20 @@ def test_the_same_topic_gives_the_same_overview():
 
 
 def test_people_read_the_rules_apart():
-    shown = run("overview", "deploy").stdout
-    rules, _, rest = shown.partition("\nCurrent")
+    output = run("overview", "deploy").stdout
+    rules, _, rest = output.partition("\nCurrent")
     assert "Never deploy on fridays" in rules and "Always deploy on fridays" not in rules
     assert "2024-03-01 until 2024-03-09" in rest.partition("\nReplaced")[2]
 
 
-def test_of_a_topic_nobody_spoke_of_there_is_nothing():
-    found = answer("overview", "zeppelin", "hangar")
-    assert found["found"] == 0 and not found["timeline"] and not found["names"]
+def test_an_unknown_topic_has_an_empty_overview():
+    overview = answer("overview", "zeppelin", "hangar")
+    assert overview["found"] == 0 and not overview["timeline"] and not overview["names"]
     assert run("overview", "zeppelin").stdout == "zeppelin: 0 memories\n"
 
 
 def test_the_timeline_takes_a_topic_or_a_period_or_both():
-    assert [one["id"] for one in answer("timeline", "--until", "2024-03-04")["memories"]] == [
+    assert [memory["id"] for memory in answer("timeline", "--until", "2024-03-04")["memories"]] == [
         "done",
         "goal",
     ]
@@ -127,11 +129,11 @@ def test_the_timeline_takes_a_topic_or_a_period_or_both():
     assert run("timeline", "--since", "1d").stdout == "no matching memories\n"
 
 
-def test_http_tells_the_same(home: Path):
+def test_http_returns_the_same_overview(home: Path):
     opened = OpenTenants(Settings(home))
     client = create_app(opened, "token").test_client()
     headers = {"Host": "localhost", "Authorization": "Bearer token"}
-    found = client.get("/v1/overview?topic=deploy", headers=headers)
-    assert found.json == answer("overview", "deploy")
+    response = client.get("/v1/overview?topic=deploy", headers=headers)
+    assert response.json == answer("overview", "deploy")
     assert client.get("/v1/overview", headers=headers).status_code == 400
     opened.close()

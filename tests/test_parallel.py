@@ -37,17 +37,17 @@ def test_a_failure_is_raised_where_the_result_is_taken():
         list(workers.map(refused, range(5)))
 
 
-def test_items_are_taken_as_they_are_needed():
-    taken: list[int] = []
+def test_items_are_consumed_lazily():
+    sizes: list[int] = []
 
     def items():
         for number in range(100):
-            taken.append(number)
+            sizes.append(number)
             yield number
 
     with parallel.workers() as workers:
         next(workers.map(squared, items()))
-    assert len(taken) < 20
+    assert len(sizes) < 20
 
 
 def test_a_slice_is_packed_alone():

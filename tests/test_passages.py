@@ -21,12 +21,12 @@ def about(*words: str) -> Score:
     return lambda part: sum(word in part for word in words)
 
 
-def test_of_a_long_note_the_sentences_about_the_question_are_shown():
+def test_a_long_note_shows_the_sentences_about_the_question():
     text = f"{FILLER} {FILLER} {FILLER} The mail port is 2525. {FILLER} {FILLER}"
-    shown = " ".join(lines({"kind": "fact", "text": text}, "mail port"))
-    assert "The mail port is 2525." in shown
-    assert "..." in shown
-    assert len(shown) < len(text)
+    text_ = " ".join(lines({"kind": "fact", "text": text}, "mail port"))
+    assert "The mail port is 2525." in text_
+    assert "..." in text_
+    assert len(text_) < len(text)
 
 
 def test_a_short_note_keeps_its_lines():
@@ -38,11 +38,11 @@ def test_a_short_note_keeps_its_lines():
     ]
 
 
-def test_of_a_long_note_that_only_begins_with_it_the_beginning_is_shown():
+def test_a_long_note_that_only_starts_with_the_answer_shows_its_start():
     text = f"The mail port is 2525.\n\n{FILLER}\n{FILLER}\n{FILLER}\n{FILLER}"
-    shown = lines({"kind": "fact", "text": text}, "mail port")
-    assert shown[0] == "    The mail port is 2525."
-    assert shown[-1].endswith("…")
+    passages = lines({"kind": "fact", "text": text}, "mail port")
+    assert passages[0] == "    The mail port is 2525."
+    assert passages[-1].endswith("…")
 
 
 def test_a_turn_is_shown_as_what_was_asked_ran_and_was_answered():
@@ -53,28 +53,32 @@ def test_a_turn_is_shown_as_what_was_asked_ran_and_was_answered():
         "result": f"{FILLER} {FILLER} The parser waits for a newline.",
         "trust": "tool",
     }
-    shown = lines(turn, "parser")
-    assert [line[:11].strip() for line in shown if line[:11].strip()] == ["asked", "ran", "agent"]
-    text = " ".join(line[11:] for line in shown)
+    passages = lines(turn, "parser")
+    assert [line[:11].strip() for line in passages if line[:11].strip()] == [
+        "asked",
+        "ran",
+        "agent",
+    ]
+    text = " ".join(line[11:] for line in passages)
     assert "Why does the parser hang?" in text
     assert "$ pytest tests/test_parser.py -> failed: hangs" in text
     assert "The parser waits for a newline." in text
 
 
 def test_a_turn_without_commands_has_no_line_for_them():
-    shown = lines({"kind": "episode", "text": "Which port?", "result": "8443."}, "port")
-    assert shown == ["    asked  Which port?", "    agent  8443."]
+    passages = lines({"kind": "episode", "text": "Which port?", "result": "8443."}, "port")
+    assert passages == ["    asked  Which port?", "    agent  8443."]
 
 
-def test_the_users_prompt_is_not_said_by_a_tool(tmp_path: Path):
+def test_the_users_prompt_is_not_attributed_to_a_tool(tmp_path: Path):
     with contextmanager(opened)(tmp_path) as session:
         session.ask("Why does the harbour parser hang on empty lines?")
         session.stop("The harbour parser waits for a newline.")
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, ["--home", str(tmp_path), "recall", "harbour parser hang", "--all-projects"]
     )
-    assert "said by tool" not in done.stdout
-    assert "    asked  Why does the harbour parser hang" in done.stdout
+    assert "said by tool" not in result.stdout
+    assert "    asked  Why does the harbour parser hang" in result.stdout
 
 
 def test_a_passage_is_whole_where_it_fits_and_its_beginning_where_nothing_tells():
@@ -84,7 +88,7 @@ def test_a_passage_is_whole_where_it_fits_and_its_beginning_where_nothing_tells(
     assert passage(text, 24, about("three")) == "... three is away."
 
 
-def test_of_lines_those_that_tell_come_first_and_stay_in_order():
+def test_the_most_relevant_lines_are_kept_in_order():
     rows = ["$ ls -> a", "$ make -> ok", "$ pytest -> failed"]
     assert fitting(rows, 25, about("pytest")) == ["$ pytest -> failed"]
     assert fitting(rows, 32, about("pytest")) == ["$ ls -> a", "$ pytest -> failed"]

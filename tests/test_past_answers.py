@@ -69,17 +69,17 @@ class Memory:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     """A home that was built and asked, and when that was."""
     home = tmp_path_factory.mktemp("asked") / "home"
-    found = tenant(home)
-    with EventLog(found.log, create=True) as log, pytest.MonkeyPatch.context() as patch:
-        one = Memory(Settings(home), found, log)
-        patch.setattr(runner, "_now", lambda: one.at)
+    tenant_ = tenant(home)
+    with EventLog(tenant_.log, create=True) as log, pytest.MonkeyPatch.context() as patch:
+        memory_ = Memory(Settings(home), tenant_, log)
+        patch.setattr(runner, "_now", lambda: memory_.at)
         for number, thing in enumerate(THINGS):
             kind = "decision" if number < 6 else "fact"
-            one.record(f"The {thing} worker is configured in {thing}/worker.py", thing, kind)
-        one.build()
+            memory_.record(f"The {thing} worker is configured in {thing}/worker.py", thing, kind)
+        memory_.build()
         for thing in THINGS:
-            assert one.ask(f"where is the {thing} worker configured") == thing
-        return home, one.at
+            assert memory_.ask(f"where is the {thing} worker configured") == thing
+        return home, memory_.at
 
 
 @pytest.fixture
@@ -88,11 +88,11 @@ def memory(
 ) -> Iterator[Memory]:
     home, at = asked
     shutil.copytree(home, tmp_path, dirs_exist_ok=True, symlinks=True)
-    found = tenant(tmp_path)
-    with EventLog(found.log) as log:
-        one = Memory(Settings(tmp_path), found, log, at)
-        monkeypatch.setattr(runner, "_now", lambda: one.at)
-        yield one
+    tenant_ = tenant(tmp_path)
+    with EventLog(tenant_.log) as log:
+        memory_ = Memory(Settings(tmp_path), tenant_, log, at)
+        monkeypatch.setattr(runner, "_now", lambda: memory_.at)
+        yield memory_
 
 
 def hide_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_a_memory_that_grows_changes_and_forgets_passes(memory: Memory):
     assert [point[1:] for point in checks[PAST_ANSWERS].metadata["trend"]] == [[10, 10]]
 
 
-def test_what_says_the_same_stands_for_what_came_back(memory: Memory):
+def test_an_equivalent_memory_counts_as_the_former_answer(memory: Memory):
     memory.record("The mail worker is configured in mail/worker.py", "mail-again")
     checks = memory.build()
     assert checks[PAST_ANSWERS].passed and checks[NEWCOMERS].passed
@@ -134,7 +134,7 @@ def test_a_build_that_loses_past_answers_is_refused_until_somebody_accepts_it(
     assert before.passed and not checks[PAST_ANSWERS].passed and checks[PAST_ANSWERS].warns
 
 
-def test_a_text_of_the_web_made_to_be_found_is_left_out_alone(memory: Memory):
+def test_web_text_written_to_be_found_is_quarantined_alone(memory: Memory):
     words = ", ".join(f"where is the {thing} worker configured" for thing in THINGS)
     memory.record(f"{words}: ask the intern", "hub", trust="web")
     memory.record("The intern starts in May", "intern")
@@ -158,14 +158,14 @@ def on_every_question() -> list[Draft]:
     ]
 
 
-def test_an_import_that_takes_over_past_answers_is_refused(memory: Memory):
+def test_an_import_that_displaces_past_answers_is_refused(memory: Memory):
     commands.import_drafts(memory.log, on_every_question(), memory.at)
     with pytest.raises(BuildRefused, match=r"newcomers|past_answers"):
         memory.build()
     assert manifests.current(memory.tenant).number == 1
 
 
-def test_what_is_noted_by_the_way_is_never_refused_nor_put_away(memory: Memory):
+def test_automatic_notes_are_never_refused_or_quarantined(memory: Memory):
     words = ", ".join(f"where is the {thing} worker configured" for thing in THINGS)
     memory.record(f"{words}: ask the captain", "overview", trust="agent")
     for number, draft in enumerate(on_every_question()):  # as an import they were refused
@@ -177,7 +177,7 @@ def test_what_is_noted_by_the_way_is_never_refused_nor_put_away(memory: Memory):
     assert not checks[PAST_ANSWERS].stops
 
 
-def test_growth_excuses_no_fault_of_the_code(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+def test_growth_does_not_excuse_a_code_fault(memory: Memory, monkeypatch: pytest.MonkeyPatch):
     for number in range(12):
         memory.record(
             f"The {THINGS[number % 10]} worker was restarted {number} times", f"n{number}"
@@ -192,8 +192,8 @@ def test_words_that_weigh_otherwise_in_a_memory_that_grew_are_a_warning(
 ):
     real = past_answers._hits  # a stranger: what words weigh, whatever the memories
 
-    def lost(view: Any, *given: Any) -> Any:
-        return real(view, *given) if len(view.snapshots.rows) < 12 else ()
+    def lost(view: Any, *arguments: Any) -> Any:
+        return real(view, *arguments) if len(view.snapshots.rows) < 12 else ()
 
     monkeypatch.setattr(past_answers, "_hits", lost)
     commands.import_drafts(
@@ -226,15 +226,15 @@ def test_a_projection_that_lost_its_rows_is_refused(
     monkeypatch.setattr(build, "_FEW_ROWS", 5)
     real = catalog.all_projections
 
-    def spoil(one: Any) -> Any:
-        def made(*given: Any) -> Any:
-            tables = dict(one.build(*given))
+    def spoil(hit: Any) -> Any:
+        def made(*arguments: Any) -> Any:
+            tables = dict(hit.build(*arguments))
             return tables | {
                 name: tables[name].slice(0, 0)
                 for name in ("entities", "mentions", "edges", "aliases")
             }
 
-        return replace(one, build=made) if one.name == "entities" else one
+        return replace(hit, build=made) if hit.name == "entities" else hit
 
     monkeypatch.setattr(
         catalog,
@@ -251,8 +251,8 @@ def test_a_projection_that_lost_its_rows_is_refused(
 def test_answers_that_begin_with_another_memory_are_refused(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
-    def rank(*given: Any) -> Any:
-        ranked = ranking.rank(*given)
+    def rank(*arguments: Any) -> Any:
+        ranked = ranking.rank(*arguments)
         return replace(ranked, order=np.concatenate([ranked.order[1::-1], ranked.order[2:]]))
 
     monkeypatch.setattr(recall_module, "rank", rank)
@@ -271,11 +271,11 @@ def test_a_new_memory_may_come_back_as_often_as_an_old_one(memory: Memory):
 
 
 @pytest.mark.parametrize("lost", ["project", "state", "end"])
-def test_what_nobody_may_see_is_asked_for(
+def test_hidden_memories_are_also_checked(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, lost: str
 ):
-    said = {"project": "ours", "ttl_s": 1 if lost == "end" else None}
-    draft = Draft(content="The pilot is Ada, on the bridge", id="pilot", **said)
+    fields = {"project": "ours", "ttl_s": 1 if lost == "end" else None}
+    draft = Draft(content="The pilot is Ada, on the bridge", id="pilot", **fields)
     commands.record(memory.log, draft, memory.at)
     if lost == "state":
         commands.archive(memory.log, "pilot", memory.at)
@@ -283,7 +283,7 @@ def test_what_nobody_may_see_is_asked_for(
     assert memory.build()[ONLY_VISIBLE].passed
     if lost == "project":
         real = Filter.narrow
-        broken = lambda self, *given: real(replace(self, project=None), *given)  # noqa: E731
+        broken = lambda self, *arguments: real(replace(self, project=None), *arguments)  # noqa: E731
         monkeypatch.setattr(Filter, "narrow", broken)
     else:
         everything = lambda self, now: self.created_at > 0  # noqa: E731
@@ -300,12 +300,12 @@ def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
     commands.record(memory.log, draft, memory.at)
     real = catalog.all_projections
 
-    def spoil(one: Any) -> Any:
-        def made(*given: Any) -> Any:
-            tables = one.build(*given)
-            return {name: [] if one.name == "postings" else tables[name] for name in tables}
+    def spoil(vector: Any) -> Any:
+        def made(*arguments: Any) -> Any:
+            tables = vector.build(*arguments)
+            return {name: [] if vector.name == "postings" else tables[name] for name in tables}
 
-        return replace(one, build=made)
+        return replace(vector, build=made)
 
     monkeypatch.setattr(
         catalog,
@@ -319,7 +319,7 @@ def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
     assert manifests.current(memory.tenant).number == 1
 
 
-def test_nothing_is_concluded_of_a_few_questions(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+def test_a_few_questions_allow_no_conclusion(memory: Memory, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(past_answers, "A_FEW", 7)
     hide_decisions(monkeypatch)
     result = memory.build()[PAST_ANSWERS]

@@ -28,26 +28,26 @@ def rows(built, manifest) -> MemoryRows:
 @pytest.fixture
 def memory(built) -> Callable[[str], Memory]:
     """Give a memory as it is built; nothing new in the log, nothing new in a build of it."""
-    made: dict[int, MemoryRows] = {}
+    rows_at: dict[int, MemoryRows] = {}
 
     def found(id_: str) -> Memory:
         head = built.log.head()
-        if head not in made:
-            made[head] = rows(built, built.rebuild())
-        one = made[head].find(id_)
-        assert one is not None
-        return one
+        if head not in rows_at:
+            rows_at[head] = rows(built, built.rebuild())
+        row = rows_at[head].find(id_)
+        assert row is not None
+        return row
 
     return found
 
 
 def merge(built, memory, clock: Clock) -> tuple[Step, ...]:
     """Return the steps of a plan that does everything a plan may do to memories."""
-    one, other, third, fourth = map(memory, ("m00", "m01", "m02", "m03"))
+    first, other, third, fourth = map(memory, ("m00", "m01", "m02", "m03"))
     draft = Draft(id="merged", content="Two notes in one", source_ids=("m00", "m01"))
     return (
         steps.record(draft, MADE, clock(), "they say the same"),
-        steps.supersede(one, "merged", "it says so too"),
+        steps.supersede(first, "merged", "it says so too"),
         steps.supersede(other, "merged", "it says so too"),
         steps.archive(third, "nobody asked for it"),
         steps.revise(fourth, Revised(importance=0.9, tags=("a",)), "it is asked for daily"),
@@ -57,8 +57,8 @@ def merge(built, memory, clock: Clock) -> tuple[Step, ...]:
     )
 
 
-def planned(built, found: tuple[Step, ...], clock: Clock) -> plans.Plan:
-    body = Planned(job="consolidate", watermark=built.log.head(), steps=found)
+def planned(built, steps: tuple[Step, ...], clock: Clock) -> plans.Plan:
+    body = Planned(job="consolidate", watermark=built.log.head(), steps=steps)
     return plans.propose(built.log, body, clock())
 
 
@@ -97,18 +97,18 @@ def test_undone_it_leaves_the_memory_with_the_digest_it_had(built, memory, clock
         plans.apply(built.log, plan.id, clock())
 
 
-def test_nothing_is_said_of_what_an_undone_plan_recorded(built, memory, clock: Clock):
+def test_memories_of_an_undone_plan_are_not_recalled(built, memory, clock: Clock):
     plan = planned(built, merge(built, memory, clock), clock)
     plans.apply(built.log, plan.id, clock())
     plans.undo(built.log, plan.id, clock())
-    for says in (
+    for restore in (
         lambda: commands.restore(built.log, "merged", clock()),
         lambda: commands.revise(built.log, "merged", Revised(content="Another word"), clock()),
         lambda: commands.supersede(built.log, "m08", "merged", clock()),
         lambda: commands.link(built.log, "m08", "merged", "related", clock()),
     ):
         with pytest.raises(Conflict, match=f"plan {plan.id}, which was undone"):
-            says()
+            restore()
     assert commands.restore(built.log, "m00", clock()).subject == "m00"
 
 
@@ -145,9 +145,9 @@ def test_a_plan_is_refused_where_a_key_of_its_memories_has_a_newer_value(built, 
         commands.record(
             built.log, Draft(id=id_, content=f"{id_} is the base", key="app.db"), clock()
         )
-    told = rows(built, built.rebuild()).find("old")
-    assert told is not None
-    plan = planned(built, (steps.archive(told, "nobody asks for it"),), clock)
+    row = rows(built, built.rebuild()).find("old")
+    assert row is not None
+    plan = planned(built, (steps.archive(row, "nobody asks for it"),), clock)
     if how == "recorded":
         commands.record(built.log, Draft(id="new", content="new is it", key="app.db"), clock())
     else:
@@ -162,7 +162,7 @@ def test_a_rating_or_a_recall_makes_no_plan_stale(built, memory, clock: Clock):
     assert plans.apply(built.log, plan.id, clock()).state == "applied"
 
 
-def test_what_was_changed_by_hand_since_is_not_undone_over(built, memory, clock: Clock):
+def test_undo_keeps_later_manual_changes(built, memory, clock: Clock):
     plan = planned(built, merge(built, memory, clock), clock)
     plans.apply(built.log, plan.id, clock())
     commands.revise(built.log, "merged", Revised(content="Better words"), clock())
@@ -171,25 +171,25 @@ def test_what_was_changed_by_hand_since_is_not_undone_over(built, memory, clock:
 
 
 def test_the_same_plan_twice_is_one(built, memory, clock: Clock):
-    found = merge(built, memory, clock)
+    plan_steps = merge(built, memory, clock)
     watermark = built.log.head()
-    body = Planned(job="consolidate", watermark=watermark, steps=found)
+    body = Planned(job="consolidate", watermark=watermark, steps=plan_steps)
     first, second = (plans.propose(built.log, body, clock()) for _ in range(2))
     assert first.id == second.id and len(plans.every(built.log)) == 1
 
 
 def test_what_was_undone_is_not_proposed_again(built, memory, clock: Clock):
-    found = merge(built, memory, clock)
+    plan_steps = merge(built, memory, clock)
     other = steps.archive(memory("m08"), "nobody asked for it")
-    plan = planned(built, found, clock)
+    plan = planned(built, plan_steps, clock)
     plans.apply(built.log, plan.id, clock())
     plans.undo(built.log, plan.id, clock())
-    assert plans.new_steps(built.log, [*found, other]) == [other]
+    assert plans.new_steps(built.log, [*plan_steps, other]) == [other]
 
 
 def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, clock: Clock):
-    found = (steps.archive(memory("m02"), "nobody asked for it"),)
-    plan = planned(built, found, clock)
+    plan_steps = (steps.archive(memory("m02"), "nobody asked for it"),)
+    plan = planned(built, plan_steps, clock)
     assert plans.reject(built.log, plan.id, clock(), "I do").state == "rejected"
     head = built.log.head()
     assert plans.reject(built.log, plan.id, clock()).state == "rejected"  # said twice
@@ -199,7 +199,7 @@ def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, cl
         plans.apply(built.log, plan.id, clock())
     with pytest.raises(Conflict, match="was not applied"):
         plans.undo(built.log, plan.id, clock())
-    assert plans.new_steps(built.log, found) == []
+    assert plans.new_steps(built.log, plan_steps) == []
 
 
 def test_a_plan_is_answered_step_by_step_and_waits_until_all_are(built, memory, clock: Clock):
@@ -216,19 +216,21 @@ def test_a_plan_is_answered_step_by_step_and_waits_until_all_are(built, memory, 
 
 
 def test_a_chosen_step_brings_along_what_records_the_memory_it_names(built, memory, clock: Clock):
-    found = merge(built, memory, clock)
-    plan, other = planned(built, found, clock), planned(built, found[:3], clock)
+    plan_steps = merge(built, memory, clock)
+    plan, other = planned(built, plan_steps, clock), planned(built, plan_steps[:3], clock)
     assert plans.apply(built.log, plan.id, clock(), chosen=[1]).applied == {0, 1}
     assert plans.reject(built.log, other.id, clock(), chosen=[0]).rejected == {0, 1, 2}
 
 
 def test_steps_that_were_rejected_alone_are_not_proposed_again(built, memory, clock: Clock):
-    found = merge(built, memory, clock)
-    plan = planned(built, found, clock)
+    plan_steps = merge(built, memory, clock)
+    plan = planned(built, plan_steps, clock)
     plans.reject(built.log, plan.id, clock(), chosen=[3, 6])
-    left = plans.new_steps(built.log, found)
-    assert [step.subject for step in left] == [found[at].subject for at in (0, 1, 2, 4, 5, 7)]
-    assert planned(built, tuple(left), clock).id == plan.id  # they wait there already
+    new_steps = plans.new_steps(built.log, plan_steps)
+    assert [step.subject for step in new_steps] == [
+        plan_steps[at].subject for at in (0, 1, 2, 4, 5, 7)
+    ]
+    assert planned(built, tuple(new_steps), clock).id == plan.id  # they wait there already
     with pytest.raises(Conflict, match=r"step 4 .* was rejected"):
         plans.apply(built.log, plan.id, clock(), chosen=[3])
 
@@ -279,8 +281,10 @@ def test_a_plan_nobody_made_is_not_found(built):
 def test_what_was_made_of_a_forgotten_source_is_stale_in_the_same_build(built, clock: Clock):
     draft = Draft(id="insight", content="Notes agree on SQLite", source_ids=("m01", "m15"))
     chained = Draft(id="lesson", content="Always use SQLite", source_ids=("insight",))
-    found = tuple(steps.record(other, MADE, clock(), "seen twice") for other in (draft, chained))
-    plans.apply(built.log, planned(built, found, clock).id, clock())
+    plan_steps = tuple(
+        steps.record(other, MADE, clock(), "seen twice") for other in (draft, chained)
+    )
+    plans.apply(built.log, planned(built, plan_steps, clock).id, clock())
     built.rebuild()
     commands.forget(built.log, "m15", clock())
     now = rows(built, built.rebuild())
@@ -293,14 +297,14 @@ def test_a_plan_that_is_too_long_is_cut_where_nothing_is_torn_apart(
 ):
     monkeypatch.setattr(plans, "MOST_STEPS", 3)
     draft = Draft(id="merged", content="Two notes in one", source_ids=("m00", "m01"))
-    found = (
+    plan_steps = (
         steps.archive(memory("m08"), "nobody asked for it"),
         steps.archive(memory("m09"), "nobody asked for it"),
         steps.record(draft, MADE, clock(), "they say the same"),
         steps.supersede(memory("m00"), "merged", "it says so too"),
         steps.supersede(memory("m01"), "merged", "it says so too"),
     )
-    plan = planned(built, found, clock)
+    plan = planned(built, plan_steps, clock)
     assert [step.subject for step in plan.body.steps] == ["m08", "m09"] and plan.body.left == 3
 
 

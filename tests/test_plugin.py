@@ -29,10 +29,10 @@ def load(path: Path) -> dict:
 def test_the_marketplace_leads_to_the_plugin(folder: Path):
     market = load(folder / ".claude-plugin/marketplace.json")
     [entry] = market["plugins"]
-    made = load(folder / entry["source"] / ".claude-plugin/plugin.json")
+    plugin = load(folder / entry["source"] / ".claude-plugin/plugin.json")
     assert market["name"] == "mnemolog-local"
-    assert made["name"] == entry["name"] == "mnemolog"
-    assert re.fullmatch(r"\d+\.\d+\.\d+.*", made["version"])
+    assert plugin["name"] == entry["name"] == "mnemolog"
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", plugin["version"])
 
 
 def test_every_event_runs_the_client_and_no_secret_is_inside(folder: Path):
@@ -52,7 +52,7 @@ def test_the_server_is_the_bridge(folder: Path):
     assert servers["mnemolog"]["args"][2].endswith("mcp_bridge.py")
 
 
-def test_the_skill_says_when_it_is_for(folder: Path):
+def test_the_skill_describes_when_to_use_it(folder: Path):
     text = (folder / "plugins/mnemolog/skills/recall/SKILL.md").read_text()
     assert text.startswith("---\nname: recall\ndescription: ")
     for tool in ("`recall`", "`remember`", "`feedback`"):
@@ -65,12 +65,12 @@ def test_a_portable_plugin_names_no_path_of_this_machine(tmp_path: Path):
     everything = "".join(path.read_text(encoding="utf-8") for path in files)
     for path in (sys.prefix, str(tmp_path), str(Path.home()), str(Path(__file__).parents[1])):
         assert path not in everything
-    made = tmp_path / "plugin/plugins/mnemolog"
-    hooks = load(made / "hooks/hooks.json")["hooks"]
+    root = tmp_path / "plugin/plugins/mnemolog"
+    hooks = load(root / "hooks/hooks.json")["hooks"]
     assert tuple(hooks) == PLUGIN_EVENTS
     words = {hook["command"] for [group] in hooks.values() for hook in group["hooks"]}
     assert words == {"mnemolog-hook claude-code"}
-    server = load(made / ".mcp.json")["mcpServers"]["mnemolog"]
+    server = load(root / ".mcp.json")["mcpServers"]["mnemolog"]
     assert (server["command"], server["args"]) == ("mnemolog", ["mcp"])
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert {"mnemolog", "mnemolog-hook"} <= project["scripts"].keys()
@@ -79,25 +79,25 @@ def test_a_portable_plugin_names_no_path_of_this_machine(tmp_path: Path):
 
 def test_the_installed_hook_command_answers_as_the_client_does(tmp_path: Path):
     command = [sys.executable, "-c", "from serve.client import run; run()", "claude-code"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "--home", str(tmp_path)],
         input=b"no event",
         capture_output=True,
         cwd=Path(__file__).parents[1],
         timeout=30,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, b"", b"")
 
 
 def test_building_again_renews_it_and_nothing_else_is_overwritten(folder: Path, tmp_path: Path):
-    made = install(tmp_path / "anna", folder="moved")
-    plugin.build(folder, made)
+    installed = install(tmp_path / "anna", folder="moved")
+    plugin.build(folder, installed)
     assert "moved of anna" in (folder / "plugins/mnemolog/.mcp.json").read_text()
     other = tmp_path / "other"
     other.mkdir()
     (other / "theirs").touch()
     with pytest.raises(ConfigError, match="contains other files"):
-        plugin.build(other, made)
+        plugin.build(other, installed)
 
 
 def test_a_file_is_no_folder_for_a_plugin(tmp_path: Path):

@@ -108,12 +108,15 @@ def test_scores_are_added_to_the_array_given():
     assert out.tolist() == [*(ours.scores(["a"]) + 2.0), 2.0, 2.0]
 
 
-def test_what_holds_a_term_is_told_of_any_rows():
+def test_contains_works_for_any_rows():
     ours = opened([["format"], ["b"], ["format", "b"], None])
     docs = np.array([0, 1, 2, 2, 3])
-    held = ours.contains(["format", "formatt", "unknown"], docs)
-    assert (held > 0).tolist() == [[True, False, True, True, False]] * 2 + [[False] * 5]
-    assert held[0].max() == 1.0 and held[1].max() == np.float32(ours.known("formatt").share) < 1.0
+    weights = ours.contains(["format", "formatt", "unknown"], docs)
+    assert (weights > 0).tolist() == [[True, False, True, True, False]] * 2 + [[False] * 5]
+    assert (
+        weights[0].max() == 1.0
+        and weights[1].max() == np.float32(ours.known("formatt").share) < 1.0
+    )
     assert ours.contains(["b", "a"], docs[:0]).shape == (2, 0)
 
 
@@ -125,7 +128,7 @@ def test_a_posting_list_is_a_terms_documents_ascending():
     assert impacts[0] == impacts[2] > 0
 
 
-def test_a_term_nobody_wrote_is_empty():
+def test_an_unknown_term_has_an_empty_posting_list():
     ours = opened([["a"]])
     assert [len(part) for part in ours.posting_list("b")] == [0, 0]
     assert (ours.find("b"), ours.idf("b"), ours.frequency("b")) == (None, None, 0)
@@ -143,8 +146,8 @@ def test_a_corpus_without_a_word_scores_nothing(documents: list):
 
 @given(CORPORA, QUERIES)
 @settings(max_examples=40, deadline=None)
-def test_a_row_left_out_is_as_if_it_were_not_there(documents, query):
-    gaps = [one for document in documents for one in (None, document)]
+def test_an_excluded_row_has_no_effect(documents, query):
+    gaps = [of for document in documents for of in (None, document)]
     scores = opened(gaps).scores(query)
     assert (scores[::2] == 0).all()
     np.testing.assert_array_equal(scores[1::2], opened(documents).scores(query))

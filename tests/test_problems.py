@@ -51,7 +51,7 @@ class Server:
         if body is not None:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent = {"data": data, "content_type": "application/json"}
-        wanted = self.headers | {name.replace("_", "-"): one for name, one in headers.items()}
+        wanted = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
         return self.client.open(path, method=method, headers=wanted, **sent)
 
     def failing(self, error: Exception) -> None:
@@ -229,7 +229,7 @@ PROVOKED: dict[str, Callable[[Server], TestResponse]] = {
 
 
 @pytest.mark.parametrize("code", TITLES)
-def test_every_code_is_provoked_and_told_in_its_form(server: Server, code: str):
+def test_every_problem_code_is_provoked_and_well_formed(server: Server, code: str):
     answer = PROVOKED[code](server)
     status, title = TITLES[code]
     if code in ("link_spent", "no_csrf"):  # of pages alone: told as one

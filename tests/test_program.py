@@ -27,13 +27,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that tests share; its default tenant is nobody's who does not say so."""
     folder = tmp_path_factory.mktemp("served")
     with pytest.MonkeyPatch.context() as patch:
-        for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+        for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
             patch.delenv(name)
         patch.setenv("HOME", str(folder))
-        made = Server(folder / "home", build_after="0").ready()
-    yield made
-    made.process.kill()
-    made.process.wait()
+        server = Server(folder / "home", build_after="0").ready()
+    yield server
+    server.process.kill()
+    server.process.wait()
 
 
 @pytest.fixture
@@ -42,27 +42,27 @@ def client(server: Server) -> Iterator[Client]:
     name = f"t{uuid4().hex}"
     with Client(home=server.home) as owner:
         owner.tenants.create(name)
-    with Client(home=server.home, tenant=name) as found:
-        yield found
+    with Client(home=server.home, tenant=name) as client:
+        yield client
 
 
 def test_what_is_recorded_is_recalled_and_rated(client: Client):
-    kept = client.record("Deploys go out from eu-west-1 only", kind="decision", tags=["deploy"])
-    assert kept.new
+    memory = client.record("Deploys go out from eu-west-1 only", kind="decision", tags=["deploy"])
+    assert memory.new
     answer = client.recall("where do deploys go out from")
-    assert [hit.id for hit in answer.hits] == [kept.id]
+    assert [hit.id for hit in answer.hits] == [memory.id]
     assert (answer.hits[0].kind, answer.hits[0].tags) == ("decision", ("deploy",))
     assert answer.hits[0].at.tzinfo is not None
     assert client.rate(answer.recall, 1.0, reason="it did").id == answer.recall
 
 
 def test_hits_and_lists_carry_metadata(client: Client):
-    said = {"ticket": "OPS-7", "owners": ["ana"], "nested": {"deep": 1}}
-    client.record("Deploys go out from eu-west-1 only", metadata=said)
+    metadata = {"ticket": "OPS-7", "owners": ["ana"], "nested": {"deep": 1}}
+    client.record("Deploys go out from eu-west-1 only", metadata=metadata)
     client.record("Nobody deploys on Fridays")
     hits = client.recall("deploys", min_confidence=0.0).hits
-    assert sorted((hit.metadata for hit in hits), key=len) == [{}, said]
-    assert [memory.metadata for memory in client.memories.list(sort="created_at")] == [said, {}]
+    assert sorted((hit.metadata for hit in hits), key=len) == [{}, metadata]
+    assert [memory.metadata for memory in client.memories.list(sort="created_at")] == [metadata, {}]
 
 
 def test_a_request_with_the_same_key_is_carried_out_once(client: Client):
@@ -117,8 +117,8 @@ def test_a_key_takes_a_new_value_and_the_same_one_only_once(client: Client):
     elsewhere = put("deploy.region", "We deploy to us-east-1", value="us", project="acme/web")
     second = put("deploy.region", "We deploy to us-east-1", value="eu")
     assert len({first, second, elsewhere}) == 3
-    held = client.memories.list(key="deploy.region")
-    assert {memory.id for memory in held} == {second, elsewhere}
+    memories = client.memories.list(key="deploy.region")
+    assert {memory.id for memory in memories} == {second, elsewhere}
     history = client.memories.history_of_key("deploy.region").memories
     assert {first, second} <= {value.id for value in history}
 
@@ -126,10 +126,10 @@ def test_a_key_takes_a_new_value_and_the_same_one_only_once(client: Client):
 def test_requests_are_awaited_at_once(server: Server):
     async def talk() -> None:
         async with mnemolog.AsyncClient(home=server.home) as memory:
-            kept = [memory.record(f"Note {number} is about tides") for number in range(60)]
-            ids = {one.id for one in await asyncio.gather(*kept)}
+            memories = [memory.record(f"Note {number} is about tides") for number in range(60)]
+            ids = {memory.id for memory in await asyncio.gather(*memories)}
             assert {listed_memory.id async for listed_memory in memory.memories.list()} == ids
-            assert {one["id"] async for one in memory.export()} == ids
+            assert {memory_["id"] async for memory_ in memory.export()} == ids
             assert len((await memory.recall("tides", min_confidence=0.0)).hits) > 1
             with pytest.raises(mnemolog.NotFound):
                 await memory.memories.get("nothing")
@@ -147,7 +147,7 @@ def test_a_list_goes_on_from_page_to_page(client: Client):
     assert (decision.kind, decision.text) == ("decision", "We deploy to eu-west-1")
 
 
-def test_what_is_handed_over_is_recorded_soon(client: Client):
+def test_ingested_memories_are_recorded_soon(client: Client):
     accepted = client.ingest(
         [{"content": "The deploy runs at noon"}, {"content": "..."}], project="acme/web"
     )
@@ -167,12 +167,12 @@ def test_a_recall_leaves_a_receipt(client: Client):
     assert client.receipts.get(receipt.id).hits[0].memory.text == "The deploy runs at noon"
 
 
-def test_an_export_brings_all_there_is(client: Client):
+def test_export_returns_all_memories(client: Client):
     client.record_batch([{"content": f"Note {number} is about tides"} for number in range(300)])
     forgotten = client.record("The deploy runs at noon").id
     client.memories.forget(forgotten)
-    assert len({one["id"] for one in client.export()}) == 300
-    assert {one["id"] for one in client.export(all_states=True)} >= {forgotten}
+    assert len({memory["id"] for memory in client.export()}) == 300
+    assert {memory["id"] for memory in client.export(all_states=True)} >= {forgotten}
     lines = client.export()
     next(lines)
     lines.close()  # what is left of it disturbs no other request
@@ -184,8 +184,8 @@ def test_a_tenant_has_tokens_that_open_it_alone(start: Start):
     with Client(home=server.home) as client:
         client.record("Of the default tenant")
         assert client.tenants.create("acme").tenant == "acme"
-        made = client.tenants.create_token("acme", ("read", "write"), label="ci")
-        with Client(f"http://127.0.0.1:{server.port}", made.token, tenant="default") as theirs:
+        created = client.tenants.create_token("acme", ("read", "write"), label="ci")
+        with Client(f"http://127.0.0.1:{server.port}", created.token, tenant="default") as theirs:
             theirs.record("The deploy of acme runs at noon")
             [hit] = theirs.recall("deploy of the default tenant", min_confidence=0.0).hits
             assert hit.text == "The deploy of acme runs at noon"
@@ -195,20 +195,20 @@ def test_a_tenant_has_tokens_that_open_it_alone(start: Start):
                 theirs.tenants.create("other")
             assert client.tenants.stats("acme").active == 1
             assert [token.name for token in client.tenants.tokens("acme")] == ["ci"]
-            assert client.tenants.revoke_token("acme", made.id).state == "revoked"
+            assert client.tenants.revoke_token("acme", created.id).state == "revoked"
             with pytest.raises(mnemolog.Unauthorized):
                 theirs.recall("anything")
         assert client.tenants.delete("acme").tokens == 0
         assert [tenant.tenant for tenant in client.tenants.list()] == ["default"]
 
 
-def test_what_has_no_call_of_its_own_is_asked_for_by_its_address(client: Client):
+def test_operations_without_a_method_are_reached_by_path(client: Client):
     client.record("Answer within 40 ms", kind="goal")
     [goal] = client.ask("GET", "/v1/goals", query={})["goals"]
     assert goal["text"] == "Answer within 40 ms"
 
 
-def test_what_is_not_there_is_not_found(client: Client):
+def test_unknown_ids_raise_not_found(client: Client):
     with pytest.raises(mnemolog.NotFound) as refused:
         client.memories.get("a/b c")
     assert refused.value.code == "not_found"
@@ -220,7 +220,7 @@ def test_an_unknown_tenant_is_not_found(server: Server, client: Client):
         other.recall("anything")
 
 
-def test_a_wrong_token_is_told_so(server: Server):
+def test_a_wrong_token_raises_unauthorized(server: Server):
     with (
         Client(f"http://127.0.0.1:{server.port}", "wrong") as client,
         pytest.raises(mnemolog.Unauthorized),
@@ -259,8 +259,8 @@ def test_threads_share_a_client(client: Client):
         return client.memories.get(f"c{number}").text
 
     with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(talk, range(40)))
-    assert said == [f"Client {number} saw a tide" for number in range(40)]
+        answers = list(pool.map(talk, range(40)))
+    assert answers == [f"Client {number} saw a tide" for number in range(40)]
 
 
 def test_a_server_that_was_started_again_is_asked_again(start: Start):
@@ -322,20 +322,20 @@ GONE = (0, {}, b"")
 
 @pytest.fixture
 def odd() -> Iterator[Odd]:
-    made = Odd()
-    yield made
-    made.close()
+    odd = Odd()
+    yield odd
+    odd.close()
 
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the client waited between its tries; nobody does wait."""
     waits: list[float] = []
-    made = Connection.__init__
+    plain_init = Connection.__init__
     monkeypatch.setattr(
         Connection,
         "__init__",
-        lambda self, *of, **named: made(self, *of, **named, sleep=waits.append),
+        lambda self, *of, **named: plain_init(self, *of, **named, sleep=waits.append),
     )
     return waits
 
@@ -355,9 +355,7 @@ def test_a_busy_server_is_asked_again_when_it_says(asking: Client, odd: Odd, sle
     assert {path for _, path, _ in odd.asked} == {"/behind/v1/memories"}
 
 
-def test_who_hangs_up_is_asked_again_where_that_is_safe(
-    asking: Client, odd: Odd, slept: list[float]
-):
+def test_a_dropped_connection_is_retried_if_safe(asking: Client, odd: Odd, slept: list[float]):
     odd.answers = [GONE, GONE, ACK]
     assert asking.record("x").id == "a"
     assert 0.05 <= slept[0] <= 0.1 <= slept[1] <= 0.2
@@ -367,7 +365,7 @@ def test_who_hangs_up_is_asked_again_where_that_is_safe(
     assert len(odd.answers) == 1
 
 
-def test_patience_ends(asking: Client, odd: Odd, slept: list[float]):
+def test_retries_are_limited(asking: Client, odd: Odd, slept: list[float]):
     odd.answers = [BUSY] * 9
     with pytest.raises(mnemolog.Unavailable) as refused:
         asking.recall("x")
@@ -396,7 +394,7 @@ def test_an_answer_that_is_none_of_ours_is_an_error(asking: Client, odd: Odd):
         asking.recall("x")
 
 
-def test_a_server_that_says_nothing_is_given_up(odd: Odd):
+def test_a_silent_server_times_out(odd: Odd):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with (

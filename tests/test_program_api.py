@@ -221,13 +221,13 @@ DECLARED = {operation.id: operation for operation in OPERATIONS}
 
 
 def asked_by(call: Callable[[mnemolog.Client], Any]) -> tuple[str, str, Any, Any, Any, bool]:
-    client, heard = mnemolog.Client("http://127.0.0.1:1", "token"), Heard()
-    client._asking = TenantConnection(heard, "acme")
+    client, recorder = mnemolog.Client("http://127.0.0.1:1", "token"), Heard()
+    client._asking = TenantConnection(recorder, "acme")
     with pytest.raises(Stop):
-        made = call(client)
-        next(made)
-    [one] = heard.asked
-    return one
+        result = call(client)
+        next(result)
+    [request] = recorder.asked
+    return request
 
 
 def test_every_operation_has_its_call_or_a_reason_to_have_none():
@@ -253,7 +253,7 @@ def decoded_query(declared: Operation, query: dict[str, Any]) -> Any:
     """Return the parameters as the server reads them: what may come often as a list."""
     schema = msgspec.json.schema_components([declared.query])[1][declared.query.__name__]
     sent: dict[str, Any] = {}
-    for name, value in [pair for key, one in query.items() for pair in _query_pairs(key, one)]:
+    for name, value in [pair for key, part in query.items() for pair in _query_pairs(key, part)]:
         is_list = schema["properties"][name].get("type") == "array"
         sent[name] = [*sent.get(name, ()), value] if is_list else value
     return msgspec.convert(sent, declared.query, strict=False)
@@ -271,17 +271,17 @@ def missing(read: Any, sent: Any, where: str = "") -> list[str]:
 
     What is read as a dict holds whatever is sent; `etag` is a header's.
     """
-    if any(get_origin(one) is dict for one in parts_of(read)):
+    if any(get_origin(part) is dict for part in parts_of(read)):
         return []
     reads, sends = structs_of(read), structs_of(sent)
     if len(reads) != 1 or len(sends) != 1:
         return [] if len(reads) == len(sends) else [where]
     ours, theirs = names_of(reads[0]), names_of(sends[0])
     ours.pop("etag", None)
-    found = [f"{where}.{name}" for name in ours.keys() ^ theirs.keys()]
+    differing = [f"{where}.{name}" for name in ours.keys() ^ theirs.keys()]
     for name in ours.keys() & theirs.keys():
-        found += missing(ours[name], theirs[name], f"{where}.{name}")
-    return found
+        differing += missing(ours[name], theirs[name], f"{where}.{name}")
+    return differing
 
 
 def parts_of(shape: Any) -> Iterator[Any]:
@@ -292,7 +292,9 @@ def parts_of(shape: Any) -> Iterator[Any]:
 
 def structs_of(shape: Any) -> list[Any]:
     return [
-        one for one in parts_of(shape) if isinstance(one, type) and issubclass(one, msgspec.Struct)
+        part
+        for part in parts_of(shape)
+        if isinstance(part, type) and issubclass(part, msgspec.Struct)
     ]
 
 
@@ -388,21 +390,21 @@ def test_every_code_is_an_error_of_its_own_sort():
 
 
 def test_all_errors_are_exported():
-    made = {
+    results = {
         name
-        for name, one in vars(errors).items()
-        if isinstance(one, type) and issubclass(one, mnemolog.Error)
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, mnemolog.Error)
     }
-    assert made | {"AsyncClient", "Client", "Draft"} == set(mnemolog.__all__)
+    assert results | {"AsyncClient", "Client", "Draft"} == set(mnemolog.__all__)
 
 
 @pytest.mark.parametrize("name", ["", "memories", "jobs", "receipts", "tenants", "proposals"])
-def test_what_one_can_call_one_can_await(name: str):
+def test_the_async_client_has_the_same_methods(name: str):
     client = mnemolog.Client("http://127.0.0.1:1", "token")
     awaited = mnemolog.AsyncClient("http://127.0.0.1:1", "token")
-    ours, theirs = (getattr(one, name) if name else one for one in (client, awaited))
-    calls = {one for one in dir(ours) if not one.startswith("_")} - {"close"}
-    assert calls == {one for one in dir(theirs) if not one.startswith("_")} - {"aclose"}
+    ours, theirs = (getattr(client_, name) if name else client_ for client_ in (client, awaited))
+    calls = {name for name in dir(ours) if not name.startswith("_")} - {"close"}
+    assert calls == {name for name in dir(theirs) if not name.startswith("_")} - {"aclose"}
 
 
 def test_it_imports_nothing_of_ours_and_nothing_heavy():

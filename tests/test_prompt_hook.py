@@ -41,8 +41,8 @@ def knows(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
 
 
 def test_a_prompt_brings_what_is_known_rules_first(knows: Session):
-    said = notes(knows.ask(ASKED))
-    assert [(one["id"], one.get("rule"), one.get("decision")) for one in said] == [
+    notes_ = notes(knows.ask(ASKED))
+    assert [(note["id"], note.get("rule"), note.get("decision")) for note in notes_] == [
         ("rule", "Use pnpm as the package manager, never npm", None),
         ("why", None, "The repository moved its package manager from yarn to pnpm"),
     ]
@@ -82,7 +82,7 @@ def test_a_note_is_told_to_the_prompt_it_answers_and_to_no_other(
 @pytest.mark.parametrize(
     "prompt", ["thanks!", "run the tests", "/compact", "what is the capital of Peru?"]
 )
-def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Session, prompt: str):
+def test_a_prompt_without_relevant_notes_gets_no_reply(knows: Session, prompt: str):
     assert knows.ask(prompt) == ""
     assert [event.body.prompt for event in knows.events(Prompted)] == [prompt]
 
@@ -95,7 +95,7 @@ def test_a_receipt_holds_the_digest_of_the_block_and_what_decided_it(knows: Sess
     assert receipt.basis.embedder == LexicalEmbedder().model and receipt.basis.no_project
 
 
-def test_a_memory_that_is_not_sure_says_nothing(knows: Session, monkeypatch):
+def test_unsure_notes_are_not_injected(knows: Session, monkeypatch):
     mute = replace(speaking.MODELS["note"], bar=1.1)
     monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, mute))
     assert knows.ask(ASKED) == ""
@@ -148,7 +148,7 @@ def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(s
 # Unasked
 
 
-def test_what_a_tool_or_the_web_said_comes_as_its_word_and_never_as_a_rule_or_goal(
+def test_tool_or_web_content_is_attributed_and_never_a_rule_or_goal(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     speaks_where_recall_is_sure(monkeypatch)
@@ -161,16 +161,16 @@ def test_what_a_tool_or_the_web_said_comes_as_its_word_and_never_as_a_rule_or_go
         )
     at_a_prompt = session.ask(ASKED)
     assert "canary" in at_a_prompt
-    said = [at_a_prompt, session.ask("where were we?"), session.ask("what are our goals?")]
+    blocks = [at_a_prompt, session.ask("where were we?"), session.ask("what are our goals?")]
     started = [session.start(start) for start in ("startup", "compact", "resume", "clear")]
-    for one in (note for block in said + started for note in notes(block)):
-        if "canary" in str(one):
-            assert "note" in one and one["by"] in ("tool", "web") and "rule" not in one
+    for note_ in (note for block in blocks + started for note in notes(block)):
+        if "canary" in str(note_):
+            assert "note" in note_ and note_["by"] in ("tool", "web") and "rule" not in note_
     assert "canary" not in started[0] + started[3]  # nobody of this project wants that
-    assert all(RULES not in block for block in said)
+    assert all(RULES not in block for block in blocks)
 
 
-def test_what_a_tool_said_and_a_person_pinned_is_still_the_tools_word(
+def test_pinned_tool_content_is_still_attributed_to_the_tool(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     speaks_where_recall_is_sure(monkeypatch)
@@ -210,20 +210,20 @@ def test_a_memory_that_grew_much_since_its_build_is_still_heard(session: Session
     assert session.ask("when are emails sent through Postmark?")
 
 
-def test_what_was_said_in_a_session_is_not_said_again(knows: Session):
+def test_a_note_is_injected_once_per_session(knows: Session):
     assert knows.ask(ASKED) and not knows.ask(ASKED + " again")
     assert knows.events(Recalled)[1].body.hits == ()
     knows.name = "s2"
     assert knows.ask(ASKED)
 
 
-def test_only_what_is_new_is_said(knows: Session):
+def test_only_new_notes_are_injected(knows: Session):
     knows.ask(ASKED)
     knows.remember("The package manager pnpm is pinned to 9 in this repository", id="new")
     assert ids(knows.ask(ASKED + " again")) == ["new"]
 
 
-def test_what_changed_since_is_said_again(knows: Session):
+def test_a_changed_note_is_injected_again(knows: Session):
     knows.ask(ASKED)
     knows.at += MINUTE
     commands.revise(knows.log, "why", Revised(context="it saves disk space"), knows.at)
@@ -233,16 +233,16 @@ def test_what_changed_since_is_said_again(knows: Session):
 @pytest.mark.parametrize(
     ("start", "again"), [("compact", True), ("clear", True), ("resume", False)]
 )
-def test_what_left_the_context_may_be_said_again(knows: Session, start: str, again: bool):
+def test_a_note_may_be_injected_again_after_compaction(knows: Session, start: str, again: bool):
     knows.ask(ASKED)
-    said = ids(knows.start(start)) + ids(knows.ask(ASKED + " again"))
-    assert sorted(said) == (["rule", "why"] if again else [])
+    ids_ = ids(knows.start(start)) + ids(knows.ask(ASKED + " again"))
+    assert sorted(ids_) == (["rule", "why"] if again else [])
 
 
 # What is kept of it
 
 
-def test_a_rule_that_was_said_is_kept_as_surfaced(knows: Session):
+def test_an_injected_rule_is_recorded_as_surfaced(knows: Session):
     knows.ask(ASKED)
     assert [(event.subject, event.body.place) for event in knows.events(Surfaced)] == [
         ("rule", "prompt")
@@ -251,7 +251,9 @@ def test_a_rule_that_was_said_is_kept_as_surfaced(knows: Session):
     assert {hit.id for hit in receipt.hits} == {"rule", "why"} and receipt.query == ASKED
 
 
-def test_nothing_of_another_project_is_said(session: Session, monkeypatch: pytest.MonkeyPatch):
+def test_notes_of_other_projects_are_not_injected(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
     speaks_where_recall_is_sure(monkeypatch)
     session.remember("Use pnpm as the package manager here", project="acme/web", id="theirs")
     session.remember("Use npm as the package manager by default", id="ours")
@@ -264,17 +266,17 @@ def test_a_recap_of_a_time_tells_what_was_noted_then(session: Session):
     session.remember("The office closes at six", id="office")
     session.at += 7 * DAY
     session.remember("The linter is ruff", kind="decision", id="ruff")
-    said = ids(session.ask("what did we decide last week?"))
-    assert said[0] == "lark" and "ruff" not in said
+    ids_ = ids(session.ask("what did we decide last week?"))
+    assert ids_[0] == "lark" and "ruff" not in ids_
 
 
-def test_what_was_replaced_is_not_said(knows: Session):
+def test_superseded_notes_are_not_injected(knows: Session):
     knows.remember("Use bun as the package manager", kind="preference", id="newer")
     commands.supersede(knows.log, "rule", "newer", knows.at)
     assert "rule" not in ids(knows.ask(ASKED))
 
 
-def test_what_came_too_late_is_not_kept_as_said(knows: Session):
+def test_a_late_reply_is_not_recorded_as_shown(knows: Session):
     knows.deadline_s = 1e-9
     assert knows.ask(ASKED) == ""
     assert not knows.events(Recalled) and not knows.events(Surfaced) and knows.events(Prompted)

@@ -121,7 +121,7 @@ def test_the_prompts_of_these_tests_are_no_lines():
         for path in LINES.glob("*.tsv")
         for raw in path.read_text(encoding="utf-8").splitlines()
     }
-    ours = {one[1].casefold() for one in (*LASTS, *PASSES)}
+    ours = {case[1].casefold() for case in (*LASTS, *PASSES)}
     assert not ours & fitted
     assert len({language for language, *_ in LASTS}) >= 7
 
@@ -130,39 +130,39 @@ def lasts(prompt: str) -> float:
     return max(statement.lasts for statement in prompt_classifier.read(prompt))
 
 
-def test_what_lasts_is_told_from_what_passes_in_many_languages():
+def test_lasting_and_passing_prompts_are_separated_in_many_languages():
     for language in sorted({language for language, _ in LASTS}):
-        standing = [lasts(prompt) for one, prompt in LASTS if one == language]
-        passing = [lasts(prompt) for one, prompt in PASSES if one == language]
-        right = sum(one > other for one in standing for other in passing)
+        standing = [lasts(prompt) for tongue, prompt in LASTS if tongue == language]
+        passing = [lasts(prompt) for tongue, prompt in PASSES if tongue == language]
+        right = sum(standing_chance > other for standing_chance in standing for other in passing)
         assert right >= 0.9 * len(standing) * len(passing), language
 
 
-def test_what_lasts_is_kept():
+def test_lasting_prompts_become_statements():
     missed = [prompt for _, prompt in LASTS if not find_statements(prompt)]
     assert len(missed) <= 0.4 * len(LASTS), missed
 
 
-def test_what_lasts_is_kept_in_scripts_that_part_no_words():
+def test_lasting_prompts_become_statements_in_scripts_without_spaces():
     standing = [prompt for language, prompt in LASTS if language in ("zh", "ja", "ko")]
     missed = [prompt for prompt in standing if not find_statements(prompt)]
     assert len(missed) <= 0.2 * len(standing), missed
 
 
-def test_what_passes_is_not_kept():
-    kept = [prompt for _, prompt in PASSES if find_statements(prompt)]
-    assert len(kept) <= 0.05 * len(PASSES), kept
+def test_passing_prompts_do_not_become_statements():
+    wrong = [prompt for _, prompt in PASSES if find_statements(prompt)]
+    assert len(wrong) <= 0.05 * len(PASSES), wrong
 
 
-def test_what_is_kept_is_the_users_own_words():
+def test_statements_are_the_users_own_sentences():
     prompt = "Please fix the footer. From now on, always run the linter before you commit. Thanks!"
     assert [statement.text for statement in find_statements(prompt)] == [
         "From now on, always run the linter before you commit."
     ]
 
 
-def test_what_a_prompt_wants_is_told_in_many_languages():
-    wrong = [one for one in WANTED if read_intent(one[1]).intent != one[2]]
+def test_intents_are_detected_in_many_languages():
+    wrong = [case for case in WANTED if read_intent(case[1]).intent != case[2]]
     assert len(wrong) <= 0.2 * len(WANTED), wrong
 
 

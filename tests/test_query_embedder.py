@@ -168,29 +168,29 @@ def test_a_text_that_several_ask_for_at_once_is_embedded_once():
     embedder = QueryEmbedder(model := Gated("deploy"), Clock())
     asking = asked_by(4, embedder, "deploy", model)
     model.gates["deploy"].set()
-    answers = [one.result(30) for one in asking]
+    answers = [answer.result(30) for answer in asking]
     assert model.asked == ["deploy"]
     for answer in answers:
         np.testing.assert_array_equal(answer, LexicalEmbedder().embed(["deploy"]))
 
 
-def test_nobody_waits_for_the_answer_to_another_text():
+def test_queries_do_not_wait_for_embeddings_of_other_texts():
     embedder = QueryEmbedder(model := Gated("deploy"), Clock())
     asking = asked_by(2, embedder, "deploy", model)
     assert embedder.embed(["cache"]).any()
-    assert not any(one.done() for one in asking)
+    assert not any(answer.done() for answer in asking)
     model.gates["deploy"].set()
     wait(asking)
 
 
-def test_who_waits_for_an_answer_hears_why_there_is_none():
+def test_waiting_queries_get_the_embedding_error():
     embedder = QueryEmbedder(model := Gated("deploy"), clock := Clock())
     asking = asked_by(3, embedder, "deploy", model)
     model.is_well = False
     model.gates["deploy"].set()
-    for one in asking:
+    for answer in asking:
         with pytest.raises(EmbedderError, match="no answer within 2 s"):
-            one.result(30)
+            answer.result(30)
     assert model.asked == ["deploy"]
     clock.now += PAUSE_S
     model.is_well = True

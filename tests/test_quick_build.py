@@ -34,17 +34,17 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def default(settings: Settings) -> Tenant:
-    found = tenant(settings.home)
-    record(found, "we chose SQLite for the log", "tests run on real files", create=True)
-    return found
+    tenant_ = tenant(settings.home)
+    record(tenant_, "we chose SQLite for the log", "tests run on real files", create=True)
+    return tenant_
 
 
-def record(found: Tenant, *contents: str, create: bool = False) -> None:
-    with EventLog(found.log, create=create) as log:
+def record(tenant_: Tenant, *contents: str, create: bool = False) -> None:
+    with EventLog(tenant_.log, create=create) as log:
         commands.record_batch(log, [commands.Draft(content=content) for content in contents], NOW)
 
 
-def silent(what: str) -> None:
+def silent(line: str) -> None:
     pass
 
 
@@ -77,7 +77,7 @@ def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
     settings, default, plant, monkeypatch
 ):
     monkeypatch.setattr(
-        "store.maintenance.build.take_out", lambda *given: []
+        "store.maintenance.build.take_out", lambda *arguments: []
     )  # else it is built without it
     with EventLog(default.log) as log:
         plant(log, "planted", Recorded(content=frame.OPENING))
@@ -138,7 +138,7 @@ def test_the_command_builds_without_loading_a_scheduler(settings, default, tmp_p
         "main()\n"
         "print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-P", "-c", statement],
         cwd=tmp_path,
         env=os.environ | {"MNEMOLOG_HOME": str(settings.home), "PYTHONPATH": str(ROOT)},
@@ -146,8 +146,8 @@ def test_the_command_builds_without_loading_a_scheduler(settings, default, tmp_p
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
-    assert "manifest 1: 2 memories at event 2 in " in done.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert "manifest 1: 2 memories at event 2 in " in completed.stderr
     assert manifests.current(default).watermark == 2
-    loaded = set(done.stderr.splitlines()[-1].split())
+    loaded = set(completed.stderr.splitlines()[-1].split())
     assert loaded.isdisjoint({"dagster", "litellm", "lancedb", "matplotlib", "rich"})

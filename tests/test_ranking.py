@@ -95,7 +95,7 @@ def test_blocks_whose_best_are_all_hidden_hide_nothing_else():
     assert top_k(scores, scores < 2.0, 3).tolist() == [len(scores) - n for n in (1, 2, 3)]
 
 
-def test_of_equals_an_older_one_beside_something_hidden_does_not_come_first():
+def test_ties_beside_a_hidden_document_keep_the_newer_first():
     scores, mask = np.ones(200 * BLOCK, np.float32), np.ones(200 * BLOCK, np.bool_)
     scores[0], mask[0] = 2.0, False  # its block is the first to be looked at
     mask[195 * BLOCK :] = False  # as are the newest, in vain
@@ -107,11 +107,11 @@ def test_of_equal_scores_the_newer_document_is_kept():
     assert top_k(scores, np.ones(4, np.bool_), 3).tolist() == [1, 3, 2]
 
 
-def test_what_scores_nothing_is_no_candidate():
+def test_documents_without_a_score_are_not_candidates():
     assert top_k(np.zeros(3, np.float32), np.ones(3, np.bool_), 3).tolist() == []
 
 
-def test_best_of_nothing_is_nothing():
+def test_top_k_of_no_documents_is_empty():
     assert top_k(np.empty(0, np.float32), np.empty(0, np.bool_), 5).tolist() == []
 
 
@@ -121,7 +121,7 @@ def test_two_rankings_that_agree_beat_one_first_place():
     assert scores.tolist() == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62])
 
 
-def test_a_channel_of_half_the_weight_gives_half_as_much():
+def test_a_channel_contributes_by_its_weight():
     docs, scores = reciprocal_rank([ranking([1], weight=0.5), ranking([4, 2])])
     assert docs.tolist() == [4, 2, 1]
     assert scores.tolist() == pytest.approx([1 / 61, 1 / 62, 0.5 / 61])
@@ -174,7 +174,7 @@ def test_a_linked_score_counts_only_where_it_is_allowed():
     assert neighbours.take_scores(scores, links[:0], allowed).tolist() == []
 
 
-def test_the_turns_around_lend_their_share_of_the_greatest_score():
+def test_neighbouring_turns_contribute_a_share_of_the_best_score():
     # the turn before the second scores most (8) and asked: the second is its answer
     lent = neighbours.turn_shares(
         np.array([4.0, 1.0]), np.array([0.0, 8.0]), np.array([2.0, 0.0]), np.array([False, True])
@@ -227,7 +227,7 @@ def test_coverage_and_confidence_of_no_candidates_are_empty():
     words=st.tuples(st.integers(0, 9), st.integers(0, 9)),
     unknown=st.tuples(UNITS, UNITS),
 )
-def test_more_evidence_never_makes_less_sure(
+def test_confidence_never_falls_with_more_evidence(
     model: Model,
     near: tuple[float, float],
     covered: tuple[float, float],
@@ -248,7 +248,7 @@ def test_confidence_is_the_logistic_of_the_weighed_evidence():
     assert sure[0] == pytest.approx(1 / (1 + math.exp(-odds)))
 
 
-def test_where_no_word_is_known_the_vector_speaks_alone():
+def test_without_known_terms_only_the_vector_counts():
     model = Model(0.0, 9.0, 9.0, 0.0, 9.0, near_alone=8.0, bias_alone=-4.0)
     sure = confidence(model, np.array([0.5, 0.0]), np.ones(2), np.array([1, 1]), 1.0)
     assert sure.tolist() == pytest.approx([0.5, 1 / (1 + math.exp(4.0))])
@@ -262,12 +262,12 @@ def test_where_no_word_is_known_the_vector_speaks_alone():
 def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance: Random):
     cuts = sorted({0, len(scores), *(chance.randrange(len(scores)) for _ in range(3))})
     sizes = np.diff(np.asarray(cuts, np.int32))
-    found = neighbours.best_of_groups(np.asarray(scores, np.float32), sizes, count)
+    groups = neighbours.best_of_groups(np.asarray(scores, np.float32), sizes, count)
     wanted = [
         sum(sorted((max(score, 0) for score in scores[start:end]), reverse=True)[:count])
         for start, end in pairwise(cuts)
     ]
-    assert found.tolist() == pytest.approx([one / count for one in wanted])
+    assert groups.tolist() == pytest.approx([weight / count for weight in wanted])
 
 
 def test_no_groups_have_no_best():

@@ -67,11 +67,11 @@ class Memory:
 
     def files_read(self, manifest: Manifest, projection: str) -> list[Path]:
         """The files of the tables that recall reads: what builds alone read is checked by them."""
-        known = {other.name: other for other in all_projections(EMBEDDER)}[projection]
+        projections = {other.name: other for other in all_projections(EMBEDDER)}[projection]
         return [
             self.tenant.snapshots / file.path
             for table, parts in manifest.projections[projection].parts.items()
-            if table not in known.for_builds
+            if table not in projections.for_builds
             for file in parts
         ]
 
@@ -277,35 +277,35 @@ def test_a_build_by_the_new_model_brings_its_vectors(memory: Memory):
 
 @pytest.mark.usefixtures("quick_turns")
 def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
-    reader, done = memory.reader(), threading.Event()
+    reader, is_over = memory.reader(), threading.Event()
 
     def hammer() -> int:
-        asked = 0
-        while not done.is_set():
+        count = 0
+        while not is_over.is_set():
             answer = ask(reader)
             assert first(answer) == "wanted"
             assert not answer.is_degraded
-            asked += 1
-        return asked
+            count += 1
+        return count
 
     def rebuild_often() -> set[int | None]:
-        seen = set()
+        watermarks = set()
         for number in range(3):
             memory.add(f"build {number} was made while others asked about tides")
             manifest = memory.build()
             assert reader.poll()
             assert ask(reader, f"build {number}").manifest == manifest.number
-            seen.add(manifest.number)
-        return seen
+            watermarks.add(manifest.number)
+        return watermarks
 
     with ThreadPoolExecutor(2) as pool:
         asking = [pool.submit(hammer) for _ in range(2)]
         try:
-            seen = rebuild_often()
+            watermarks = rebuild_often()
         finally:
-            done.set()
-        assert all(one.result() > 10 for one in asking)
-    assert len(seen) == 3
+            is_over.set()
+        assert all(answer.result() > 10 for answer in asking)
+    assert len(watermarks) == 3
 
 
 def test_what_is_recorded_while_a_build_is_opened_is_in_the_next_answer(memory: Memory):
@@ -335,7 +335,7 @@ def test_an_answer_held_open_keeps_its_snapshot_through_later_builds(memory: Mem
         assert [other.content for other in view.snapshots.rows.take(range(24))] == before
 
 
-def test_nothing_of_a_state_that_gave_way_stays_in_memory(memory: Memory):
+def test_replaced_snapshots_are_released_from_memory(memory: Memory):
     reader, former = memory.reader(), list[weakref.ref[object]]()
     gc.collect()
     gc.disable()  # circles would stay until somebody looks for them
@@ -353,11 +353,11 @@ def test_nothing_of_a_state_that_gave_way_stays_in_memory(memory: Memory):
     finally:
         gc.enable()
     assert len(former) == 25
-    assert [one() for one in former if one() is not None] == []
+    assert [reference() for reference in former if reference() is not None] == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells what is mapped")
-def test_files_that_gave_way_are_let_go_of_at_once(memory: Memory):
+def test_replaced_snapshot_files_are_closed_at_once(memory: Memory):
     reader = memory.reader()
     gc.collect()
     gc.disable()  # nobody is to wait for who looks for circles

@@ -41,14 +41,14 @@ def texts(count: int, seed: int) -> list[str]:
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A memory that was built, with events after that."""
     home: Path = tmp_path_factory.mktemp("home")
-    one = tenant(home)
-    with EventLog(one.log, create=True) as log:
+    tenant_ = tenant(home)
+    with EventLog(tenant_.log, create=True) as log:
         contents = texts(MEMORIES + TAIL, seed=1)
         drafts = [Draft(id=f"m{place}", content=text) for place, text in enumerate(contents)]
         commands.import_drafts(log, drafts[:MEMORIES], NOW)
-        rebuild(one, log, EMBEDDER, NOW)
+        rebuild(tenant_, log, EMBEDDER, NOW)
         commands.import_drafts(log, drafts[MEMORIES:], NOW)
-        yield Reader(one, log, EMBEDDER)
+        yield Reader(tenant_, log, EMBEDDER)
 
 
 def test_a_warm_recall_by_words_makes_few_calls(reader: Reader) -> None:

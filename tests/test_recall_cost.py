@@ -32,9 +32,9 @@ def test_a_recall_by_words_makes_few_calls(tenant, log):
         payload, _ = answer(reader, request, Choices(), NOW)
         assert len(payload["hits"]) == 8
 
-    def count(frame: FrameType, what: str, argument: object) -> None:
+    def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal calls
-        calls += what == "call"
+        calls += event == "call"
 
     queries = [" ".join(note.split()[:10]) for note in notes[:120]]
     for query in queries[:20]:  # what comes first is read once

@@ -68,8 +68,8 @@ def build() -> None:
 
 def recalled(query: str) -> list[dict[str, Any]]:
     words = ["recall", query, "--min-confidence", "0", "--no-touch", "--json"]
-    found: list[dict[str, Any]] = json.loads(CliRunner().invoke(main, words).stdout)["hits"]
-    return found
+    hits: list[dict[str, Any]] = json.loads(CliRunner().invoke(main, words).stdout)["hits"]
+    return hits
 
 
 def test_by_default_all_kinds_are_recorded(start: Callable[[], Agent], home: Path):
@@ -79,20 +79,18 @@ def test_by_default_all_kinds_are_recorded(start: Callable[[], Agent], home: Pat
 
 @pytest.mark.parametrize("where", ["home", "project"])
 @pytest.mark.parametrize("off", SAID)
-def test_a_kind_that_is_off_is_nowhere_on_the_disk(
+def test_a_kind_that_is_off_leaves_no_bytes_on_disk(
     start: Callable[[], Agent], home: Path, work: Path, off: str, where: str
 ):
-    left = [kind for kind in SAID if kind != off]
+    kinds = [kind for kind in SAID if kind != off]
     file = home / "config.toml" if where == "home" else work / ".mnemolog.toml"
-    file.write_text(f"record = {left}\n")
+    file.write_text(f"record = {kinds}\n")
     works(start())
-    gone = {off, "outputs"} if off == "commands" else {off}  # of which commands?
-    assert on_disk(home) == set(SAID) - gone
+    missing = {off, "outputs"} if off == "commands" else {off}  # of which commands?
+    assert on_disk(home) == set(SAID) - missing
 
 
-def test_the_receipt_of_what_was_said_to_a_prompt_holds_no_prompt(
-    start: Callable[[], Agent], home: Path
-):
+def test_with_prompts_off_receipts_hold_no_prompt(start: Callable[[], Agent], home: Path):
     (home / "config.toml").write_text('record = ["commands", "words"]\n')
     agent = start()
     works(agent)
@@ -126,7 +124,7 @@ def test_a_session_of_which_nothing_is_kept_makes_no_episode(
     assert recalled("what was done") == []
 
 
-def test_an_import_leaves_out_what_is_off(home: Path, work: Path, start: Callable[[], Agent]):
+def test_imports_skip_kinds_that_are_off(home: Path, work: Path, start: Callable[[], Agent]):
     def imported() -> dict[str, Any]:
         words = ["import", "claude-code", str(SESSIONS), "--json"]
         result = CliRunner().invoke(main, words)
@@ -155,13 +153,13 @@ def test_what_was_paused_when_it_happened_is_not_imported_later(
     pauses.pause(home, "session", session, 1)
     pauses.resume(home, time.time_ns() // 1000)
     words = ["import", "claude-code", str(SESSIONS), "--json"]
-    found = json.loads(CliRunner().invoke(main, words).stdout)
-    assert found["off"] and found["added"]
+    payload = json.loads(CliRunner().invoke(main, words).stdout)
+    assert payload["off"] and payload["added"]
     with EventLog(tenant.tenant(home).log) as log:
         assert session not in {event.session for event in log.read()}
 
 
 def test_status_says_which_kinds_are_left_out(home: Path, work: Path, start: Callable[[], Agent]):
     (work / ".mnemolog.toml").write_text('record = ["prompts"]\n')
-    shown = CliRunner().invoke(main, ["status"]).stdout
-    assert "record    prompts here, not commands, outputs, words" in shown
+    output = CliRunner().invoke(main, ["status"]).stdout
+    assert "record    prompts here, not commands, outputs, words" in output

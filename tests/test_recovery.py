@@ -57,11 +57,11 @@ class Memory:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
-    made = EmbeddingServer()
+    server = EmbeddingServer()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef0123")
-    monkeypatch.setenv("OPENAI_BASE_URL", made.url)
-    yield made
-    made.stop()
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    yield server
+    server.stop()
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ def memory(server: EmbeddingServer, home: Path, tenant, log) -> Iterator[Memory]
     texts = ("the release ships at noon", "the cache is cold", "anna likes small commits")
     commands.record_batch(log, [Draft(content=text) for text in texts], NOW)
     build.rebuild(tenant, log, make_embedder(NAME, home), NOW)
-    made = Memory(home, log)
-    yield made
-    made.close()
+    memory_ = Memory(home, log)
+    yield memory_
+    memory_.close()
 
 
 def test_recall_answers_by_words_while_the_embedder_is_down_and_recovers_by_itself(
@@ -93,12 +93,12 @@ def test_an_embedder_that_is_down_is_asked_once_and_not_at_every_recall(
     memory: Memory, server: EmbeddingServer
 ):
     server.answer = "error"
-    asked = len(server.asked)
+    count = len(server.asked)
     assert all(memory.recall(f"release {number}")["degraded"] for number in range(5))
-    assert len(server.asked) == asked + 1
+    assert len(server.asked) == count + 1
 
 
-def test_what_is_written_meanwhile_is_found_and_asks_no_model(
+def test_memories_written_while_the_embedder_is_down_are_found_by_words(
     memory: Memory, server: EmbeddingServer
 ):
     memory.recall()

@@ -82,8 +82,8 @@ class Notes:
         return Settings(self.home, choices=Choices(llm=llm or Llm()))
 
     def reflect(self, llm: Llm | None = None, **options: object) -> Plan | None:
-        found = {"apply": True, "no_model": True} | options
-        return run(jobs.find_job("reflect"), self.settings(llm), "default", NOW, **found)
+        choices = {"apply": True, "no_model": True} | options
+        return run(jobs.find_job("reflect"), self.settings(llm), "default", NOW, **choices)
 
     def insights(self) -> list[Memory]:
         with self.context() as context:
@@ -99,7 +99,7 @@ def recorded(plan: Plan | None, kind: str) -> list[Step]:
     return [step for step in steps if step.body.get("insight_type") == kind]
 
 
-def test_what_is_alike_becomes_an_insight_that_names_its_sources(memory: Notes):
+def test_similar_notes_become_an_insight_with_its_sources(memory: Notes):
     ids = memory.say(DEADLOCKS[:4], trust="agent", tags=("db",))
     memory.say(OTHERS, name="o")
     commands.record(memory.log, Draft(id="tool", content=DEADLOCKS[4], trust="tool"), NOW + 9 * DAY)
@@ -159,7 +159,7 @@ def test_a_forgotten_source_makes_it_stale_and_restored_it_is_current_again(memo
     assert [insight.state for insight in memory.insights()] == [ACTIVE]
 
 
-def test_what_a_person_forgot_is_not_noticed_again(memory: Notes):
+def test_a_forgotten_insight_is_not_proposed_again(memory: Notes):
     memory.say([*DEADLOCKS, *OTHERS])
     memory.reflect()
     (insight,) = memory.insights()
@@ -183,14 +183,14 @@ def test_one_sitting_and_copies_of_one_note_are_no_cluster(memory: Notes):
 
 
 def test_an_error_on_three_days_is_a_pattern_and_on_two_is_none(memory: Notes):
-    known = (
+    words = (
         "The importer stopped with ENOSPC while unpacking",
         "ENOSPC again: nightly backup filled /var",
         "Today the image cache hit ENOSPC after an upgrade",
     )
-    memory.say([*known[:2], *OTHERS])
+    memory.say([*words[:2], *OTHERS])
     assert not recorded(memory.reflect(), "temporal")
-    memory.say(known[2:], 20)
+    memory.say(words[2:], 20)
     (step,) = recorded(memory.reflect(), "temporal")
     assert step.body["content"].startswith("ENOSPC: comes back on 3 days, ")
     assert len(step.body["source_ids"]) == 3
@@ -198,7 +198,7 @@ def test_an_error_on_three_days_is_a_pattern_and_on_two_is_none(memory: Notes):
 
 def test_a_weekday_is_told_only_where_chance_does_not_explain_it():
     week = range(364)
-    tuesdays = [one for one in week if one % 7 == 5]  # 1970 began on a Thursday
+    tuesdays = [day for day in week if day % 7 == 5]  # 1970 began on a Thursday
     rhythm = findings._rhythm(tuesdays[:9], list(week), set(), tried=80)
     assert rhythm == "9 times on a Tuesday"
     assert findings._rhythm(tuesdays[:3], list(week), set(), tried=80) == ""
@@ -206,7 +206,7 @@ def test_a_weekday_is_told_only_where_chance_does_not_explain_it():
     assert findings._rhythm(tuesdays[:9], tuesdays, set(), tried=80) == ""
     spread = random.Random(7).sample(list(week), 40)
     assert findings._rhythm(sorted(spread), list(week), set(), tried=80) == ""
-    released = {one for one in week if one % 30 < 3}
+    released = {day for day in week if day % 30 < 3}
     after = sorted(released)[:9]
     assert "release" in findings._rhythm(after, list(week), released, tried=80)
 
@@ -219,8 +219,8 @@ def test_the_binomial_tail_is_that_of_its_definition():
 
 def test_a_history_of_commits_makes_no_insight(memory: Notes):
     commits = [
-        f"{what} src/cart.py and CHANGELOG.md for pytest {number}"
-        for number, what in enumerate(
+        f"{action} src/cart.py and CHANGELOG.md for pytest {number}"
+        for number, action in enumerate(
             ["Fix a typo in", "Mend the discount of", "Update", "Fix rounding in", "Reword"] * 4
         )
     ]
@@ -236,7 +236,7 @@ def test_a_file_that_was_often_fixed_is_no_insight(memory: Notes):
     assert not recorded(memory.reflect(), "temporal")
 
 
-def test_what_led_to_what_is_told_in_order(memory: Notes):
+def test_causal_chains_are_listed_in_order(memory: Notes):
     a, b, c, *_ = memory.say(
         ["We moved the queue to Postgres", "Workers polled too often", "LISTEN replaced polling"]
     )
@@ -256,8 +256,8 @@ def test_chains_end_where_they_go_round_and_at_two_there_is_none(memory: Notes):
 
 
 def test_a_fix_is_told_with_the_failure_before_it(memory: Notes):
-    said = ["Login crashed with ECONNREFUSED after the upgrade", *OTHERS[:4]]
-    memory.say(said)
+    texts = ["Login crashed with ECONNREFUSED after the upgrade", *OTHERS[:4]]
+    memory.say(texts)
     memory.say(["Start the broker first: cures ECONNREFUSED"], 6, kind="bugfix", name="f")
     (step,) = recorded(memory.reflect(), "causal")
     assert step.body["source_ids"] == ["n0", "f6"]
@@ -269,17 +269,17 @@ def test_a_fix_is_told_with_the_failure_before_it(memory: Notes):
 
 def mean_linkage(alike: np.ndarray, least: float) -> list[list[int]]:
     """Merge the most similar two groups over and over, as the definition says."""
-    found = [[one] for one in range(len(alike))]
+    groups = [[number] for number in range(len(alike))]
     while True:
         pairs = [
-            (alike[np.ix_(found[a], found[b])].mean(), a, b)
-            for a in range(len(found))
-            for b in range(a + 1, len(found))
+            (alike[np.ix_(groups[a], groups[b])].mean(), a, b)
+            for a in range(len(groups))
+            for b in range(a + 1, len(groups))
         ]
         best = max(pairs, default=(-1.0, 0, 0))
         if best[0] < least:
-            return sorted(sorted(one) for one in found if len(one) > 1)
-        found[best[1]] += found.pop(best[2])
+            return sorted(sorted(group) for group in groups if len(group) > 1)
+        groups[best[1]] += groups.pop(best[2])
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(0, 14), least=st.floats(0.0, 0.9))
@@ -288,13 +288,13 @@ def test_the_chain_finds_the_groups_of_the_definition(seed: int, count: int, lea
     points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     alike = points @ points.T
-    found = [some.tolist() for some in average_linkage(alike.copy(), least, count)]
-    assert found == mean_linkage(alike.astype(np.float64), least)
+    groups = [some.tolist() for some in average_linkage(alike.copy(), least, count)]
+    assert groups == mean_linkage(alike.astype(np.float64), least)
 
 
 def test_no_group_is_larger_than_allowed():
-    found = average_linkage(np.ones((30, 30), np.float32), 0.5, 8)
-    assert max(map(len, found)) <= 8 and sum(map(len, found)) >= 24
+    groups = average_linkage(np.ones((30, 30), np.float32), 0.5, 8)
+    assert max(map(len, groups)) <= 8 and sum(map(len, groups)) >= 24
 
 
 # with a model
@@ -322,7 +322,7 @@ def finding(*texts: str) -> Finding:
         ("The proxy listens, " * 40 + "on port 5432.", False),  # no sentence
     ],
 )
-def test_only_what_the_sources_bear_out_is_kept(sentence: str, stays: bool):
+def test_only_sentences_supported_by_sources_are_kept(sentence: str, stays: bool):
     of = finding("The proxy listens on port 5432", "Our proxy was moved: port 5432 again")
     text = supported_text(of, Written((sentence,)))
     assert (text is not None and sentence in text) == stays
@@ -333,12 +333,12 @@ def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
-    def answers(asked: Asked) -> object:
+    def answers(question: Asked) -> object:
         true = "settle_basket() deadlocks when orders are locked before the stock rows."
         return {"sentences": [true, "It cost us 73 hours in Hamburg."]}
 
-    with ModelServer(answers) as one:
-        yield one
+    with ModelServer(answers) as server:
+        yield server
 
 
 @pytest.mark.filterwarnings("default")
@@ -389,15 +389,15 @@ def test_the_command_shows_its_plan_and_does_it(memory: Notes):
     waiting = json.loads(CliRunner().invoke(main, ["reflect", "--json"]).stdout)
     assert waiting["state"] == "waiting" and not memory.insights()  # it is for a person to say yes
     assert len(waiting["steps"]) == 1
-    done = CliRunner().invoke(main, ["plans", "apply", waiting["plan"]])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(main, ["plans", "apply", waiting["plan"]])
+    assert result.exit_code == 0, result.output
     assert "nothing to do" in CliRunner().invoke(main, ["reflect"]).stdout
-    asked = ["recall", "deadlock in settle_basket", "--json"]
-    hits = json.loads(CliRunner().invoke(main, asked).stdout)["hits"]
+    command = ["recall", "deadlock in settle_basket", "--json"]
+    hits = json.loads(CliRunner().invoke(main, command).stdout)["hits"]
     (insight,) = memory.insights()
     assert insight.id not in [hit["id"] for hit in hits]
     assert [hit["id"] for hit in hits if hit.get("insights") == [insight.id]]
-    of_kind = CliRunner().invoke(main, [*asked, "--kind", "insight"])
+    of_kind = CliRunner().invoke(main, [*command, "--kind", "insight"])
     assert [hit["id"] for hit in json.loads(of_kind.stdout)["hits"]] == [insight.id]
 
 
@@ -410,7 +410,7 @@ def test_a_sentence_is_quoted_whole_or_not_at_all():
     assert generated_text.sentences("The pool is closed and " * 20) == []
 
 
-def test_what_stands_below_a_commit_is_no_sentence():
+def test_commit_trailers_are_not_sentences():
     text = (
         "The pool is closed before the last connection.\nFiles: pool.py, README.md\nFixes #12, #13"
     )

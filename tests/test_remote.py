@@ -18,11 +18,11 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
-    made = EmbeddingServer()
+    server_ = EmbeddingServer()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", made.url)
-    yield made
-    made.stop()
+    monkeypatch.setenv("OPENAI_BASE_URL", server_.url)
+    yield server_
+    server_.stop()
 
 
 def model(home: Path | None = None, *, timeout_s: float = 20.0, pauses: int = 0, slept=None):
@@ -33,15 +33,15 @@ def model(home: Path | None = None, *, timeout_s: float = 20.0, pauses: int = 0,
 
 def test_vectors_come_back_in_order_and_at_length_one(server: EmbeddingServer):
     texts = ["deploy at noon", "", "the cache is cold"]
-    made = model().embed(texts)
+    embedded = model().embed(texts)
     wanted = vectors(texts) / np.linalg.norm(vectors(texts), axis=1, keepdims=True).clip(1e-9)
-    np.testing.assert_allclose(made, wanted, atol=1e-6)
+    np.testing.assert_allclose(embedded, wanted, atol=1e-6)
     assert server.asked == [["deploy at noon", "the cache is cold"]]
 
 
 def test_many_texts_go_in_several_requests(server: EmbeddingServer):
-    made = model().embed([f"note {number}" for number in range(150)])
-    assert made.shape == (150, DIMENSION)
+    vectors = model().embed([f"note {number}" for number in range(150)])
+    assert vectors.shape == (150, DIMENSION)
     assert [len(texts) for texts in server.asked] == [64, 64, 22]
 
 
@@ -69,7 +69,7 @@ def test_a_slow_model_is_given_up(server: EmbeddingServer):
         ("nonsense", "openai/tiny"),
     ],
 )
-def test_what_went_wrong_is_said_without_the_key(server: EmbeddingServer, answer: str, said: str):
+def test_embedding_errors_do_not_contain_the_key(server: EmbeddingServer, answer: str, said: str):
     server.answer = answer
     with pytest.raises(EmbedderError, match=said) as caught:
         model().embed(["deploy"])
@@ -95,9 +95,9 @@ def test_a_job_tries_again_and_waits_longer_each_time(server: EmbeddingServer):
 def test_one_overlong_text_is_cut_and_the_others_are_not(server: EmbeddingServer):
     server.most_characters = 1_000
     texts = ["deploy", "word " * 700, "cache"]
-    made = model().embed(texts)
+    vectors = model().embed(texts)
     wanted = model().embed(["deploy", texts[1][:875], "cache"])
-    np.testing.assert_allclose(made, wanted, atol=1e-6)
+    np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 
 
 def test_the_cost_is_told_where_litellm_lists_it():

@@ -69,7 +69,7 @@ def test_a_head_is_not_made_anew_beside_a_server_that_writes_it(built, home: Pat
 def test_a_damaged_log_is_only_told_of_without_leave(wrecked: Path):
     before = wrecked.read_bytes()
     answer = json.loads(doctor("--repair", "--json").stdout)
-    assert [one["state"] for one in answer["repairs"]] == ["asked"]
+    assert [repair["state"] for repair in answer["repairs"]] == ["asked"]
     assert "lost: events" in answer["repairs"][0]["how"]
     assert wrecked.read_bytes() == before
 
@@ -92,8 +92,8 @@ def test_every_event_with_a_true_hash_is_saved_and_the_rest_is_named(wrecked: Pa
         assert log.present_ids(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
         (appended,) = log.append([Event("next", NOW, Recorded(content="x"), "next")])
         assert appended.event.seq == log.head()
-    kept = [path.read_bytes() for path in salvage.folder_of(wrecked).glob("log.sqlite-*")]
-    assert damaged in kept
+    copies = [path.read_bytes() for path in salvage.folder_of(wrecked).glob("log.sqlite-*")]
+    assert damaged in copies
     assert [step.state for step in repair(Settings(home), NOW, may_touch_log=True)] == []
 
 
@@ -118,8 +118,8 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     built.log.path.with_name("log.sqlite-wal").write_bytes(broken)
     with EventLog(built.log.path) as log:  # SQLite drops all behind the frame, and then the file
         assert integrity.head_gap(log) is not None
-    (done,) = repair(Settings(home), NOW, may_touch_log=True)
-    assert done.how.endswith("lost: none")
+    (mended,) = repair(Settings(home), NOW, may_touch_log=True)
+    assert mended.how.endswith("lost: none")
     with EventLog(built.log.path) as log:
         assert log.present_ids([f"n{number}" for number in range(20)]) == {
             f"n{n}" for n in range(20)
@@ -150,8 +150,8 @@ def test_a_damaged_row_of_what_was_put_away_is_mended_from_its_segment(
     built, home: Path, tamper, column: str
 ):
     old = NOW - 100 * DAY
-    told = Surfaced(place="tool", about="it is done")
-    built.log.append([Event(f"r{number}", old, told, f"r{number}") for number in range(300)])
+    surfaced = Surfaced(place="tool", about="it is done")
+    built.log.append([Event(f"r{number}", old, surfaced, f"r{number}") for number in range(300)])
     built.rebuild()
     compaction.compact(built.log, built.log.head(), NOW)
     before = [(event.id, event.at) for event in built.log.read()]
@@ -188,9 +188,9 @@ def test_a_log_that_somebody_has_open_is_left_alone(wrecked: Path, home: Path, c
     )
     other = child(code, wrecked)
     assert other.stdout.readline() == "open\n"
-    found = salvage.salvage(wrecked)
+    salvaged = salvage.salvage(wrecked)
     with pytest.raises(LogBusy, match="mnemolog stop"):
-        salvage.write(wrecked, found, NOW)
+        salvage.write(wrecked, salvaged, NOW)
     assert wrecked.read_bytes() == before
 
 
@@ -212,8 +212,8 @@ def test_what_is_derived_is_built_anew_without_asking(built, home: Path, harm: s
         "snapshot": built.tenant.snapshots / live.path,
     }[harm]
     path.write_bytes(path.read_bytes()[:-9])
-    (done,) = repair(Settings(home), NOW)
-    assert (done.state, done.how) == ("mended", "built anew from the log")
+    (mended,) = repair(Settings(home), NOW)
+    assert (mended.state, mended.how) == ("mended", "built anew from the log")
     assert verify(built.tenant, built.log, built.embedder).ok
 
 
@@ -221,17 +221,17 @@ def test_modes_leftovers_and_the_head_are_mended_without_asking(built, home: Pat
     import os
 
     built.log.close()
-    left = built.tenant.root / ".HEAD-0123abcd"
-    left.write_bytes(b"{")
-    os.utime(left, (1, 1))
-    left.chmod(0o600)
+    leftover = built.tenant.root / ".HEAD-0123abcd"
+    leftover.write_bytes(b"{")
+    os.utime(leftover, (1, 1))
+    leftover.chmod(0o600)
     log_head.path_of(built.log.path).unlink(missing_ok=True)
     built.tenant.manifests.chmod(0o755)
     (home / "server.json").write_bytes(b"{}")
     (home / "server.json").chmod(0o600)
     assert {step.state for step in repair(Settings(home), NOW)} == {"mended"}
     assert list(repair(Settings(home), NOW)) == []
-    assert log_head.read(built.log.path) is not None and not left.exists()
+    assert log_head.read(built.log.path) is not None and not leftover.exists()
 
 
 def test_indexes_are_made_anew(built, home: Path):
@@ -248,8 +248,8 @@ def test_indexes_are_made_anew(built, home: Path):
     data[data.rindex(b"recorded", (root - 1) * PAGE, root * PAGE)] ^= 2
     built.log.path.write_bytes(data)
     before = build.current_manifest(built.tenant)
-    (done,) = repair(Settings(home), NOW, may_touch_log=True)
-    assert (done.state, done.how) == ("mended", "its indexes are made anew")
+    (mended,) = repair(Settings(home), NOW, may_touch_log=True)
+    assert (mended.state, mended.how) == ("mended", "its indexes are made anew")
     with EventLog(built.log.path) as log:
         assert integrity.problems(log) == []
     assert build.current_manifest(built.tenant) == before

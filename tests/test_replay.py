@@ -52,8 +52,8 @@ def live(session: Session, weeks: int = 4) -> None:
             )
         if week:
             session.at += MINUTE
-            said = Revised(content=f"The billing worker retries a failed job {week}00 times")
-            commands.revise(session.log, "m0-0", said, session.at)
+            change = Revised(content=f"The billing worker retries a failed job {week}00 times")
+            commands.revise(session.log, "m0-0", change, session.at)
         search(session, "who owns the parser", top_k=3)
         session.ask("how often does the billing worker retry a failed job?")
         if week % 2:
@@ -68,10 +68,10 @@ def build(session: Session) -> None:
     served.reader.poll()
 
 
-def search(session: Session, query: str, **asked: object) -> None:
+def search(session: Session, query: str, **options: object) -> None:
     session.at += MINUTE
     served = session.tenants.get("default")
-    request = RecallRequest(query=query, **asked)
+    request = RecallRequest(query=query, **options)
     _, receipt = answer(served.reader, request, CHOICES, session.at, Asker(door="mcp"))
     assert receipt is not None
     served.log.append([receipt])
@@ -89,27 +89,32 @@ def replayed(session: Session, **settings: object) -> list[Replayed]:
 def test_every_recall_of_a_month_is_answered_as_it_was(session: Session):
     live(session)
     replays = replayed(session)
-    assert len(replays) == 16 and {one.receipt.body.door for one in replays} == {"prompt", "mcp"}
-    assert any(one.before.basis.built for one in replays)
-    assert any(one.before.hits and one.before.door == "prompt" for one in replays)
-    assert [(one.before.query, one.verdict) for one in replays if one.verdict != "same"] == []
-    assert all(one.hits == one.before.hits for one in replays)
+    assert len(replays) == 16 and {replay.receipt.body.door for replay in replays} == {
+        "prompt",
+        "mcp",
+    }
+    assert any(replay.before.basis.built for replay in replays)
+    assert any(replay.before.hits and replay.before.door == "prompt" for replay in replays)
+    assert [
+        (replay.before.query, replay.verdict) for replay in replays if replay.verdict != "same"
+    ] == []
+    assert all(replay.hits == replay.before.hits for replay in replays)
 
 
-def test_what_other_settings_would_have_answered_is_told(session: Session):
+def test_replay_reports_answers_under_other_settings(session: Session):
     live(session, 2)
     replays = replayed(session, top_k=1)
-    changed = [one for one in replays if one.verdict == "changed"]
-    assert changed and all(len(one.hits) <= 1 for one in changed)
+    changed = [replay for replay in replays if replay.verdict == "changed"]
+    assert changed and all(len(replay.hits) <= 1 for replay in changed)
 
 
-def test_what_cannot_be_asked_again_says_why(session: Session):
+def test_recalls_that_cannot_be_replayed_say_why(session: Session):
     session.remember("The parser is generated")
     search(session, "who owns the parser")
     (event,) = receipts.page(session.log, Wanted(), 1).receipts
     body = event.body
     assert isinstance(body, Recalled)
-    gone = {
+    missing = {
         "its query was erased": replace(event, body=msgspec.structs.replace(body, query="")),
         "its receipt is of an earlier version": replace(
             event, body=msgspec.structs.replace(body, basis=None)
@@ -121,8 +126,10 @@ def test_what_cannot_be_asked_again_says_why(session: Session):
             ),
         ),
     }
-    replays = replay(session.log, EMBEDDER, list(gone.values()), CHOICES)
-    assert [(one.verdict, one.why) for one in replays] == [("skipped", why) for why in gone]
+    replays = replay(session.log, EMBEDDER, list(missing.values()), CHOICES)
+    assert [(replay.verdict, replay.why) for replay in replays] == [
+        ("skipped", why) for why in missing
+    ]
 
 
 def test_a_changed_file_that_decides_answers_is_other_code(tmp_path: Path):
@@ -150,19 +157,19 @@ def test_a_replay_leaves_the_memory_as_it_is(session: Session):
 
 def test_the_command_lists_what_changed(session: Session):
     live(session, 2)
-    asked = ("--home", str(session.tenants.settings.home), "replay")
-    same = CliRunner().invoke(main, [*asked])
+    command = ("--home", str(session.tenants.settings.home), "replay")
+    same = CliRunner().invoke(main, [*command])
     assert (same.exit_code, same.stdout) == (
         0,
         "recalls asked again: 8; as they were: 8; changed: 0\n",
     )
-    tried = CliRunner().invoke(main, [*asked, "--set", "top_k=1", "--json"])
-    found = msgspec.json.decode(tried.stdout)
-    assert tried.exit_code == 0 and found["changed"]
-    assert all(len(one["after"]) <= 1 for one in found["changed"])
-    shown = CliRunner().invoke(main, [*asked, "--set", "top_k=1"]).stdout
-    assert "  - 2. m" in shown and "upload limit" in shown
-    refused = CliRunner().invoke(main, [*asked, "--set", "top_n=1"])
+    tried = CliRunner().invoke(main, [*command, "--set", "top_k=1", "--json"])
+    payload = msgspec.json.decode(tried.stdout)
+    assert tried.exit_code == 0 and payload["changed"]
+    assert all(len(change["after"]) <= 1 for change in payload["changed"])
+    output = CliRunner().invoke(main, [*command, "--set", "top_k=1"]).stdout
+    assert "  - 2. m" in output and "upload limit" in output
+    refused = CliRunner().invoke(main, [*command, "--set", "top_n=1"])
     assert refused.exit_code != 0 and "top_k" in refused.stderr
 
 

@@ -48,7 +48,7 @@ def place(tmp_path: Path) -> Remote:
 
 @pytest.fixture
 def no_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "build", lambda *given, **named: 0)
+    monkeypatch.setattr(processes, "build", lambda *arguments, **named: 0)
 
 
 def files(place: Remote) -> list[str]:
@@ -161,24 +161,24 @@ def test_a_writer_that_ends_anywhere_is_continued_and_nothing_is_left_over(
 
 
 def test_what_is_erased_is_rewritten_there_too(log: EventLog, tenant: Tenant, place: Remote):
-    gone = record(log, "Zebra project: the landing fee is 12 guilders")
-    kept = record(log, "The harbour office opens at six")
+    erased = record(log, "Zebra project: the landing fee is 12 guilders")
+    remaining = record(log, "The harbour office opens at six")
     sync(tenant, place)
     assert "Zebra" in texts(place)
-    erasing.erase(log, [gone], NOW)
+    erasing.erase(log, [erased], NOW)
     keeper = TenantReplica(tenant, place)
     assert (sent := keeper.sync(NOW)) is not None and sent.replaced == 1
     assert "Zebra" not in texts(place) and "harbour office" in texts(place)
-    assert kept in texts(place)
+    assert remaining in texts(place)
 
 
 def test_a_running_keeper_sees_that_something_was_erased(
     log: EventLog, tenant: Tenant, place: Remote
 ):
-    gone = record(log, "Zebra project: the landing fee is 12 guilders")
+    erased = record(log, "Zebra project: the landing fee is 12 guilders")
     keeper = TenantReplica(tenant, place)
     keeper.sync(NOW)
-    erasing.erase(log, [gone], NOW)
+    erasing.erase(log, [erased], NOW)
     keeper.sync(NOW)
     assert "Zebra" not in texts(place)
 
@@ -189,17 +189,17 @@ def test_of_an_earlier_moment_comes_back_what_was_not_erased_since(
     clock = iter(range(NOW, NOW + 10**9, _SECOND))
     tenant = tenants.tenant(home)
     with EventLog(tenant.log, create=True, wall=lambda: next(clock)) as log:
-        gone = record(log, "Zebra project: the landing fee is 12 guilders")
+        erased = record(log, "Zebra project: the landing fee is 12 guilders")
         record(log, "The harbour office opens at six")
         sync(tenant, place)
-        erasing.erase(log, [gone], NOW)
+        erasing.erase(log, [erased], NOW)
         record(log, "The harbour office opens at seven now")
         sync(tenant, place)
         whole = list(log.read())
     assert [event.kind for event in whole] == ["recorded", "recorded", "erased", "recorded"]
     then = restored(place, tmp_path / "again", whole[1].clock)
     assert [event.kind for event in then] == ["recorded", "recorded", "erased"]
-    assert then[2].subject == gone
+    assert then[2].subject == erased
 
 
 def texts(place: Remote) -> str:
@@ -240,8 +240,8 @@ def test_what_waits_what_was_put_away_and_the_settings_come_along(
     there = tmp_path / "there"
     assert restored(place, there) == whole
     waiting = Queue(tenants.find_tenant(there).ingest)
-    found = waiting.lease("me", NOW)
-    assert found is not None and found.job.id == "j1"
+    leased = waiting.lease("me", NOW)
+    assert leased is not None and leased.job.id == "j1"
     assert restore.restore_home_files(place, there) == ["config.toml"]
     assert (there / "config.toml").read_text() == "top_k = 7\n"
     lease = with_queue.lease("me", NOW)
@@ -270,8 +270,8 @@ def test_two_homes_never_write_one_generation(
         restore.restore_replica(
             Settings(tmp_path / generation.id), place, "default", NOW, generation=generation.id
         )
-    said = [one.parts[-1].mark for one in (first, second)]
-    assert said[0] != said[1]
+    marks = [part.parts[-1].mark for part in (first, second)]
+    assert marks[0] != marks[1]
 
 
 def test_a_home_that_was_set_back_begins_a_generation_of_its_own(
@@ -310,7 +310,7 @@ def test_a_part_that_was_damaged_is_named_and_sent_again(
         restored(place, tmp_path / "again")
 
 
-def test_what_waits_and_is_no_queue_is_refused(
+def test_a_part_that_is_not_a_queue_is_refused(
     tmp_path: Path, log: EventLog, tenant: Tenant, place: Remote
 ):
     record(log, "The pilot boards at the west buoy")
@@ -346,7 +346,7 @@ def test_a_disk_that_is_not_there_is_named_and_nothing_is_made_in_its_place(
 
 
 @pytest.mark.parametrize("url", ["s3://", "s3://B_/x", "gs://bucket/x", "relative/folder"])
-def test_what_names_no_place_is_refused(url: str):
+def test_invalid_replica_locations_are_refused(url: str):
     with pytest.raises(ConfigError, match=r"no place|no bucket|not absolute"):
         open_remote(url)
 
@@ -361,8 +361,8 @@ def test_the_command_sends_says_how_far_it_is_and_restores(
     assert f"replica   {place.url} holds all events" in run("status").stdout
     run("record", "The ferry leaves at nine")
     assert "is 1 event behind, the first of " in run("status").stdout
-    told = run("replicate", "--once", "--json")
-    assert '"behind":0' in told.stdout and '"events":1' in told.stdout
+    payload = run("replicate", "--once", "--json")
+    assert '"behind":0' in payload.stdout and '"events":1' in payload.stdout
     assert run("replicate", "--once").stdout == f"{place.url} holds all events\n"
     checked = run("backup", "check", place.url)
     assert checked.exit_code == 0 and "2 events" in checked.stdout
@@ -395,9 +395,9 @@ def test_erase_has_the_replica_rewritten_or_says_that_it_could_not(
     run("record", "Zebra project: the landing fee is 12 guilders")
     run("record", "The harbour office opens at six")
     run("replicate", place.url, "--once")
-    gone = run("erase", "--text", "zebra project", "--yes")
-    assert gone.exit_code == 0, gone.output
-    assert "1 part of the replica" in gone.stderr and "Zebra" not in texts(place)
+    result = run("erase", "--text", "zebra project", "--yes")
+    assert result.exit_code == 0, result.output
+    assert "1 part of the replica" in result.stderr and "Zebra" not in texts(place)
     root = Path(place.url)
     root.rename(root.with_name("unmounted"))
     unreached = run("erase", "--text", "harbour office", "--yes")
@@ -498,15 +498,15 @@ def test_a_bucket_holds_the_log_and_gives_it_back(
     for number in range(12):
         record(log, f"Buoy {number} is lit")
         keeper.sync(NOW)
-    gone = record(log, "Zebra project: the landing fee is 12 guilders")
+    erased = record(log, "Zebra project: the landing fee is 12 guilders")
     keeper.sync(NOW)
-    erasing.erase(log, [gone], NOW)
+    erasing.erase(log, [erased], NOW)
     keeper.sync(NOW)
     assert restored(place, tmp_path / "again") == list(log.read())
     (generation,) = parts.list_generations(place, "tenants/default")
     assert len(generation.parts) < 12 and not generation.others
-    said = [row for part in generation.parts for row in parts.read_part(place, generation, part)]
-    assert "Zebra" not in str(said)
+    rows = [row for part in generation.parts for row in parts.read_part(place, generation, part)]
+    assert "Zebra" not in str(rows)
 
 
 def test_a_bucket_that_does_not_answer_is_named_with_the_cure(

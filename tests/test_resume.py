@@ -31,11 +31,11 @@ class Posting:
         self._url = f"{url}/embeddings"
 
     def embed(self, texts):
-        asked = json.dumps({"input": list(texts), "model": "m"}).encode()
-        request = urllib.request.Request(self._url, asked, {"Content-Length": str(len(asked))})
+        sent = json.dumps({"input": list(texts), "model": "m"}).encode()
+        request = urllib.request.Request(self._url, sent, {"Content-Length": str(len(sent))})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            data = sorted(json.load(answer)["data"], key=lambda one: one["index"])
-        vectors = np.array([one["embedding"] for one in data], np.float32)
+            data = sorted(json.load(answer)["data"], key=lambda embedding: embedding["index"])
+        vectors = np.array([vector["embedding"] for vector in data], np.float32)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
 
     def embed_queries(self, texts):
@@ -108,12 +108,12 @@ def test_a_journal_of_one_model_is_not_read_by_another(tmp_path):
 
 
 def test_a_pace_tells_how_far_how_fast_and_how_long_yet():
-    said: list[str] = []
+    output: list[str] = []
     times = iter([0.0, 0.5, 40.0, 40.1, 130.0])
-    pace = ProgressEstimate("embedded", said.append, lambda: next(times))
-    for done in (100, 3_200, 3_210, 11_000):
-        pace(done, 11_000)
-    assert said == [
+    pace = ProgressEstimate("embedded", output.append, lambda: next(times))
+    for count in (100, 3_200, 3_210, 11_000):
+        pace(count, 11_000)
+    assert output == [
         "embedded 3,200 of 11,000, 80/s, 1 min 38 s left",
         "embedded 11,000 of 11,000, 85/s",
     ]

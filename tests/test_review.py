@@ -67,10 +67,10 @@ def converse(answers: dict[str, str], editor: str) -> str:
             words += os.read(ours, 65_536).decode()
         except OSError:  # it has ended
             break
-        asked = words[answered:]
-        if asked.endswith(": "):
-            word = next((word for text, word in answers.items() if text in asked), "")
-            os.write(ours, f"{'' if 'may be empty' in asked else word}\n".encode())
+        questions = words[answered:]
+        if questions.endswith(": "):
+            word = next((word for text, word in answers.items() if text in questions), "")
+            os.write(ours, f"{'' if 'may be empty' in questions else word}\n".encode())
             answered = len(words)
     os.close(ours)
     assert process.wait(60) == 0
@@ -86,17 +86,17 @@ def test_without_a_terminal_it_prints_what_waits_and_how_to_act(log):
     assert result.exit_code == 0
     assert "Always run the linter first" in result.stdout
     assert "The API listens on port [-8080-]{+9090+}" in result.stdout
-    found = re.findall(r"\$ mnemolog (\S+) (\S+) (\S+)", result.stdout)
-    verbs = {(command, verb) for command, verb, _ in found}
+    commands_ = re.findall(r"\$ mnemolog (\S+) (\S+) (\S+)", result.stdout)
+    verbs = {(command, verb) for command, verb, _ in commands_}
     assert verbs >= {("plans", "apply"), ("plans", "reject"), ("lessons", "accept")}
-    (apply,) = [one for one in found if one[:2] == ("plans", "apply")]
+    (apply,) = [call for call in commands_ if call[:2] == ("plans", "apply")]
     assert CliRunner().invoke(main, apply).exit_code == 0
     assert states(log)["consolidate: 1 replaced"] == "accepted"
 
 
 def test_what_waits_is_json_for_programs(log):
-    told = json.loads(CliRunner().invoke(main, ["review", "--json"]).stdout)
-    assert [proposal["sort"] for proposal in told["proposals"]] == ["lesson", "lesson", "plan"]
+    payload = json.loads(CliRunner().invoke(main, ["review", "--json"]).stdout)
+    assert [proposal["sort"] for proposal in payload["proposals"]] == ["lesson", "lesson", "plan"]
     only = json.loads(CliRunner().invoke(main, ["review", "--json", "--only", "plan"]).stdout)
     assert [proposal["sort"] for proposal in only["proposals"]] == ["plan"]
     assert only["conflicts"] == []

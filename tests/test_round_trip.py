@@ -48,12 +48,12 @@ def written(log: EventLog, path: Path) -> Path:
 def lines(path: Path) -> dict[str, dict[str, object]]:
     """Return the lines by id, without what the importing says itself, and forgotten ones."""
     read = (json.loads(line) for line in path.read_text().splitlines())
-    kept = {one["id"]: one for one in read if one.get("state") != "forgotten"}
-    for one in kept.values():
+    memories = {memory["id"]: memory for memory in read if memory.get("state") != "forgotten"}
+    for memory in memories.values():
         for name in ("seq", "updated_at", "source", "ttl_s"):
-            one.pop(name, None)
-        one["links"] = sorted(map(str, one.get("links", ())))
-    return kept
+            memory.pop(name, None)
+        memory["links"] = sorted(map(str, memory.get("links", ())))
+    return memories
 
 
 def test_an_export_that_was_imported_exports_the_same(file: Path, other: EventLog, tmp_path: Path):
@@ -79,7 +79,7 @@ def test_an_import_that_was_killed_before_the_links_is_ended_by_the_next(
     assert lines(written(other, tmp_path / "again.jsonl")) == lines(file)
 
 
-def test_what_is_said_of_a_memory_here_is_left_alone(file: Path, other: EventLog):
+def test_local_changes_survive_an_import(file: Path, other: EventLog):
     jsonl.import_lines(other, jsonl.exported_lines(file), LATER, project=None)
     commands.restore(other, "m21", LATER)
     head = other.head()
@@ -106,8 +106,8 @@ def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_p
 
 def test_a_dry_run_counts_what_the_import_then_adds(file: Path, built: Built):
     def run(*words: str) -> dict[str, int]:
-        found = CliRunner().invoke(main, ["import", "jsonl", str(file), "--json", *words])
-        return json.loads(found.output)
+        result = CliRunner().invoke(main, ["import", "jsonl", str(file), "--json", *words])
+        return json.loads(result.output)
 
     with file.open("a") as more:
         more.write('{"id": "n1", "content": "The tides come at noon"}\n{"content": "todo"}\n')
@@ -130,8 +130,8 @@ def test_what_turns_a_line_around_is_escaped_and_comes_back(
     text = "push \u202eniam ot\u202c\x9b31m\u2066 and\u200b go"
     commands.record(built.log, Draft(id="b1", content=text), NOW)
     path = written(built.log, tmp_path / "memories.jsonl")
-    shown = CliRunner().invoke(main, ["show", "b1", "--json"])
-    for written_ in (path.read_text(), shown.output):
+    result = CliRunner().invoke(main, ["show", "b1", "--json"])
+    for written_ in (path.read_text(), result.output):
         assert "\\u202e" in written_ and not set(written_) & set("\u202e\u202c\x9b\u2066\u200b")
     jsonl.import_lines(other, jsonl.exported_lines(path), LATER, project=None)
     [recorded] = other.events_for("b1")
@@ -166,8 +166,8 @@ def test_a_folder_of_notes_comes_back_as_the_same_memories(
     assert CliRunner().invoke(main, words).exit_code == 0
     assert "\u202e" not in "".join(path.read_text() for path in folder.rglob("*.md"))
     read = list(MEMORY_STORES[form].read(folder, print))
-    found = import_memories(other, read, LATER, None, print)
-    assert (found.added, found.refused) == (len(expected), 0)
+    imported = import_memories(other, read, LATER, None, print)
+    assert (imported.added, imported.refused) == (len(expected), 0)
     assert lines(written(other, tmp_path / "again.jsonl")) == expected
     assert import_memories(other, read, LATER, None, print).added == 0
 
@@ -176,8 +176,8 @@ def test_a_folder_of_notes_comes_back_as_the_same_memories(
 def test_notes_need_an_empty_folder(form: str, built: Built, tmp_path: Path):
     (tmp_path / "mine.md").write_text("mine")
     for folder in (str(tmp_path), "-"):
-        done = CliRunner().invoke(main, ["export", "--format", form, "--output", folder])
-        assert (done.exit_code, "--output" in done.output) == (2, True)
+        result = CliRunner().invoke(main, ["export", "--format", form, "--output", folder])
+        assert (result.exit_code, "--output" in result.output) == (2, True)
     assert (tmp_path / "mine.md").read_text() == "mine"
 
 
@@ -200,8 +200,8 @@ def test_a_memory_that_moved_answers_what_it_answered_before(
     def answers(home: list[str]) -> list[str]:
         texts = []
         for question in QUESTIONS.splitlines():
-            done = CliRunner().invoke(main, [*home, "recall", "--json", question])
-            texts.append(json.loads(done.stdout)["hits"][0]["text"])
+            result = CliRunner().invoke(main, [*home, "recall", "--json", question])
+            texts.append(json.loads(result.stdout)["hits"][0]["text"])
         return texts
 
     before = answers([])

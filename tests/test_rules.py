@@ -31,8 +31,8 @@ def test_lessons_antipatterns_and_preferences_are_rules():
 
 @pytest.mark.parametrize("kind", ["lesson", "antipattern", "preference"])
 def test_only_the_users_lessons_are_rules(kind: str):
-    made = {trust: role(memory(kind, trust)) for trust in TRUSTS}
-    assert made == {"user": "rule", "agent": "fact", "tool": "fact", "web": "fact"}
+    roles = {trust: role(memory(kind, trust)) for trust in TRUSTS}
+    assert roles == {"user": "rule", "agent": "fact", "tool": "fact", "web": "fact"}
 
 
 def test_an_insight_is_a_rule_where_its_type_is():
@@ -68,8 +68,8 @@ def test_recall_marks_the_rules(notes: None):
     words = ["recall", "release branch", "--json"]
     hits = json.loads(CliRunner().invoke(main, words).stdout)["hits"]
     assert {hit["id"]: hit["role"] for hit in hits} == ROLES
-    shown = CliRunner().invoke(main, words[:2]).stdout
-    assert shown.count(". lesson (rule)  ") == 1 and shown.count(". lesson (said by web)  ") == 1
+    output = CliRunner().invoke(main, words[:2]).stdout
+    assert output.count(". lesson (rule)  ") == 1 and output.count(". lesson (said by web)  ") == 1
 
 
 def test_http_marks_the_rules(notes: None, home: Path):

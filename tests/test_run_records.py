@@ -33,11 +33,11 @@ def test_dagsters_own_storages_read_what_a_run_wrote(settings):
     plain = InstanceRef.from_dir(str(dagster_home.prepare_home(settings)))
     with dg.DagsterInstance.from_ref(plain) as theirs:
         assert type(theirs.event_log_storage) is SqliteEventLogStorage
-        assert [one.status for one in theirs.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
+        assert [run.status for run in theirs.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
         kinds = [entry.dagster_event.event_type_value for entry in theirs.all_logs(run)]
         assert kinds.count("ASSET_MATERIALIZATION") == kinds.count("ASSET_CHECK_EVALUATION") == 1
-        made = theirs.get_latest_materialization_event(dg.AssetKey("answer"))
-        assert made.asset_materialization.metadata["value"].value == 42
+        materialization = theirs.get_latest_materialization_event(dg.AssetKey("answer"))
+        assert materialization.asset_materialization.metadata["value"].value == 42
         # and the other way round: the next run goes on from theirs
         dg.materialize([answer], instance=theirs)
     with dagster_home.instance(settings) as ours:

@@ -56,8 +56,8 @@ def test_ages_counted_to_the_publication_of_a_build_would_change_past_answers(
     manifests.expire(tenants.tenant(life.home), keep=0)
     replays = replayed(life, without_moments(life.receipts()))
     assert sum(replay.verdict == "changed" for replay in replays) >= 5
-    kept = replayed(life)  # with the moments that their receipts keep, they come back
-    assert {replay.verdict for replay in kept} == {"same"}
+    replayed_again = replayed(life)  # with the moments that their receipts keep, they come back
+    assert {replay.verdict for replay in replayed_again} == {"same"}
     life.close()
 
 

@@ -19,15 +19,15 @@ def test_of_309_facts_that_look_alike_no_two_say_the_same():
 
 def test_of_309_facts_that_look_alike_none_corrects_another():
     framed: dict[int, list[Statement]] = {}
-    for one in map(statement, facts()):
-        framed.setdefault(one.frame, []).append(one)
+    for fact in map(statement, facts()):
+        framed.setdefault(fact.frame, []).append(fact)
     pairs = [pair for group in framed.values() for pair in combinations(group, 2)]
     assert len(pairs) > 500  # those that differ in marks alone
     assert [pair for pair in pairs if correction(*pair)] == []
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_differs_in_form_alone_says_the_same(one: str, other: str):
+def test_texts_that_differ_only_in_form_are_duplicates(one: str, other: str):
     assert statement(one).says == statement(other).says
 
 
@@ -48,14 +48,14 @@ def test_a_correction_shares_its_frame(pair: tuple[str, str, str, str]):
     assert older.frame == newer.frame != 0
 
 
-def test_a_text_of_signs_alone_says_nothing():
+def test_a_text_of_punctuation_has_no_content():
     assert [statement(text).key for text in ("", "  ", "...", "- !")] == [0, 0, 0, 0]
 
 
 def test_code_is_compared_to_the_letter():
-    one = statement("Run\n```\nfor x in y:\n    stop\n```")
-    assert one.key != statement("Run\n```\nfor x in y:\nstop\n```").key
-    assert one.key == statement("run\n\n```py\nfor x in y:\n    stop  \n```\n").key
+    fact = statement("Run\n```\nfor x in y:\n    stop\n```")
+    assert fact.key != statement("Run\n```\nfor x in y:\nstop\n```").key
+    assert fact.key == statement("run\n\n```py\nfor x in y:\n    stop  \n```\n").key
 
 
 TEXTS = st.text("aA .,:;-*_`#\n5é'?(){}[]&", max_size=40)

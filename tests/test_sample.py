@@ -22,10 +22,10 @@ from store.log.receipts import Wanted
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    for one in opened(tmp_path):
+    for session in opened(tmp_path):
         for number, topic in enumerate(TOPICS):
-            one.remember(f"The {topic} is owned by team {number}", id=f"m{number}")
-        yield one
+            session.remember(f"The {topic} is owned by team {number}", id=f"m{number}")
+        yield session
 
 
 def told(session: Session, query: str, **fields: object) -> Event:

@@ -12,6 +12,6 @@ EXAMPLES = 3
 def test_no_request_finds_a_fault(built):
     populated(built)
     with operations.served(built.tenant) as app:
-        asked, found = operations.asked(app, EXAMPLES)
-    assert asked.keys() >= {"coverage", "fuzzing", "stateful"}
-    assert not found, "\n\n".join(f"{name}\n{text}" for name, text in sorted(found.items()))
+        requests, problems = operations.asked(app, EXAMPLES)
+    assert requests.keys() >= {"coverage", "fuzzing", "stateful"}
+    assert not problems, "\n\n".join(f"{name}\n{text}" for name, text in sorted(problems.items()))

@@ -57,10 +57,12 @@ def test_pieces_of_bytes_are_read_as_the_letters_they_stand_for():
 
     level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     pieces = [level.pre_tokenize_str(word.strip("#"))[0][0] for word in CYRILLIC_WORDS]
-    made = tokenizers.Tokenizer(tokenizers.models.BPE({one: n for n, one in enumerate(pieces)}, []))
-    made.decoder = tokenizers.decoders.ByteLevel()
-    assert "CYRILLIC" in known_scripts(vocabulary(made))
+    reference = tokenizers.Tokenizer(
+        tokenizers.models.BPE({piece: n for n, piece in enumerate(pieces)}, [])
+    )
+    reference.decoder = tokenizers.decoders.ByteLevel()
+    assert "CYRILLIC" in known_scripts(vocabulary(reference))
 
 
-def test_what_hashes_letters_knows_every_script():
+def test_a_hashing_tokenizer_supports_every_script():
     assert LexicalEmbedder().knows(CHINESE)

@@ -50,7 +50,7 @@ def small_blocks() -> Iterator[None]:
 
 
 def built(
-    documents: Sequence[Document], previous: Built | None = None, asked: list[int] | None = None
+    documents: Sequence[Document], previous: Built | None = None, sizes: list[int] | None = None
 ) -> Built:
     """Return the index; `asked` takes the numbers of the documents that were looked at."""
     marks = [
@@ -61,16 +61,16 @@ def built(
     def counted(runs: Sequence[bm25.Numbers]) -> Iterator[segments.Counted]:
         for run in runs:
             some = [documents[row] or () for row in run]
-            terms = pa.array([term for one in some for term in one], pa.string())
-            if asked is not None:
-                asked.extend(run.tolist())
+            terms = pa.array([term for document in some for term in document], pa.string())
+            if sizes is not None:
+                sizes.extend(run.tolist())
             yield bm25.count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
     fingerprints = np.array(marks, np.uint64)
-    made = segments.update_segments(
+    tables = segments.update_segments(
         fingerprints, previous, counted, lambda name, table: Part.of(table), Formula()
     )
-    return segments.segment_tables(made)
+    return segments.segment_tables(tables)
 
 
 @settings(max_examples=300, deadline=None)
@@ -139,9 +139,9 @@ def test_only_new_and_changed_documents_are_looked_at():
     documents[5] = ("a", "other")
     documents[7] = None
     documents += [("a", "new"), ("a", "newer")]
-    asked: list[int] = []
-    after = built(documents, before, asked)
-    assert asked == [5, 22, 23]
+    reads: list[int] = []
+    after = built(documents, before, reads)
+    assert reads == [5, 22, 23]
     assert digest(after) == digest(built(documents))
 
 
@@ -151,8 +151,10 @@ def test_a_segment_without_a_change_is_the_previous_builds():
     documents[17] = ("b", "b")
     after = built([*documents, ("a", "new")], before)
     for name in ("words", "postings", "wide", "spread", "documents", "trigrams"):
-        kept = [old is new for old, new in zip(before.parts[name], after.parts[name], strict=True)]
-        assert kept == [True, False, True, False]
+        are_same = [
+            old is new for old, new in zip(before.parts[name], after.parts[name], strict=True)
+        ]
+        assert are_same == [True, False, True, False]
 
 
 def test_another_average_length_changes_all_impacts_and_no_list():
@@ -168,8 +170,8 @@ def test_another_average_length_changes_all_impacts_and_no_list():
 def test_a_wide_word_gains_each_document_what_its_postings_say():
     documents: list[Document] = [("a", "b"), ("a", "a"), None, ("c",), ("a",)]
     ours = PostingsIndex.open(built(documents))
-    known, gains = ours.posting_list("a"), np.zeros(5, np.float32)
-    gains[known[0]] = known[1]
+    places, gains = ours.posting_list("a"), np.zeros(5, np.float32)
+    gains[places[0]] = places[1]
     first, last = ours.segments
     assert [first.first, last.first] == [0, 4]
     ((_, _, row),) = first.find(ours.hashes[[ours.find("a")]])
@@ -198,8 +200,8 @@ def test_builds_over_a_growing_log_agree_with_one_from_nothing(tmp_path: Path):
     with EventLog(place.log, create=True) as log:
         for number in range(9):
             drafts = [
-                Draft(id=f"m{number}-{one}", content=f"note {one} of day {number}", session="s")
-                for one in range(number)
+                Draft(id=f"m{number}-{part}", content=f"note {part} of day {number}", session="s")
+                for part in range(number)
             ]
             commands.record_batch(log, drafts, NOW)
             if number > 3:

@@ -36,8 +36,8 @@ def tried(built, embedder=None, manifest: Manifest | None = None) -> Selftest:
     )
 
 
-def failed(found: Selftest) -> dict[str, str]:
-    return {probe.name: probe.detail for probe in found.probes if not probe.ok}
+def failed(selftest: Selftest) -> dict[str, str]:
+    return {probe.name: probe.detail for probe in selftest.probes if not probe.ok}
 
 
 def with_builds(manifest: Manifest, *outcomes: Outcome) -> Manifest:
@@ -55,17 +55,17 @@ def missing(count: int) -> Outcome:
 
 def test_a_sound_memory_passes_and_nothing_is_written(built):
     before, files = built.log.head(), sorted(built.tenant.root.rglob("*.json"))
-    found = tried(built)
-    assert {probe.name for probe in found.probes} == ALL
-    assert failed(found) == {}
+    checks = tried(built)
+    assert {probe.name for probe in checks.probes} == ALL
+    assert failed(checks) == {}
     assert built.log.head() == before
     assert sorted(built.tenant.root.rglob("*.json")) == files
 
 
 def test_a_damaged_event_is_named(built, tamper):
     tamper(built.tenant.log, "UPDATE events SET body = replace(body, 'Redis', 'Rabbit')")
-    found = failed(tried(built))
-    assert "hash" in found["log"] or "event" in found["log"]
+    failures = failed(tried(built))
+    assert "hash" in failures["log"] or "event" in failures["log"]
 
 
 def test_events_that_are_missing_are_counted(built, tamper):
@@ -110,7 +110,7 @@ def test_what_is_forgotten_and_still_comes_back_is_noticed(built, monkeypatch):
 def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
     remember(built.log, Draft(content="thanks, that looks great: what the reviewer says"), NOW)
     manifest = built.rebuild()
-    monkeypatch.setattr(prompt, "read_intent", lambda said, before: Reading("work"))
+    monkeypatch.setattr(prompt, "read_intent", lambda text, before: Reading("work"))
     sure = replace(speaking.MODELS["note"], bar=0.0)
     monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, sure))
     assert "'thanks, that looks great'" in failed(tried(built, manifest=manifest))["silence"]
@@ -135,7 +135,7 @@ def test_a_fall_is_told_from_chance_by_the_memorys_own_past(built, before, now, 
 def test_doctor_and_status_tell_of_a_fall(built, home):
     fallen = with_builds(built.manifest, *map(missing, (0, 0, 0, 0, 3)))
     manifests.publish(built.tenant, fallen)
-    (finding,) = [one for one in checkup(Settings(home)) if "canaries" in one.what]
+    (finding,) = [finding for finding in checkup(Settings(home)) if "canaries" in finding.what]
     assert finding.severity == "warn"
     assert finding.what.endswith("significantly fewer than in the builds before")
     text = CliRunner().invoke(main, ["status"]).stdout
@@ -148,8 +148,8 @@ def test_the_command_says_what_was_tried_without_a_server(built):
     assert (
         "ok      round trip: written, recalled, forgotten, and no longer recalled" in result.stdout
     )
-    told = json.loads(CliRunner().invoke(main, ["selftest", "--json"]).stdout)
-    assert told["ok"] and {probe["name"] for probe in told["probes"]} == ALL
+    payload = json.loads(CliRunner().invoke(main, ["selftest", "--json"]).stdout)
+    assert payload["ok"] and {probe["name"] for probe in payload["probes"]} == ALL
 
 
 def test_the_command_fails_where_one_thing_does(built, tamper):

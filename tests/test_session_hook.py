@@ -122,9 +122,9 @@ def test_a_session_that_is_taken_up_again_is_told_what_came_to_be_since(session:
     session.ask("now let the download retry too, it fails on slow lines")
     session.stop("The download is tried five times now.")
     session.name = "s1"
-    said = notes(session.start("resume"))
-    assert said[0]["id"] == "new" and len(said) == 2
-    assert said[1]["agent_said"] == "The download is tried five times now."
+    notes_ = notes(session.start("resume"))
+    assert notes_[0]["id"] == "new" and len(notes_) == 2
+    assert notes_[1]["agent_said"] == "The download is tried five times now."
     assert session.start("resume") == ""
 
 
@@ -159,7 +159,7 @@ def test_an_unknown_session_that_is_resumed_gets_the_brief(session: Session):
 # The brief
 
 
-def test_a_project_nobody_told_anything_about_has_no_brief(session: Session):
+def test_an_empty_project_has_no_brief(session: Session):
     session.remember("We chose Postgres", kind="decision", project="acme/web")
     session.remember("The port is 7437", kind="fact")
     assert session.start() == ""
@@ -172,10 +172,10 @@ def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Sess
     session.remember("Never push to main", kind="lesson", id="rule")
     session.remember("Ship the release", kind="goal", id="g1", metadata={"due": "2026-12-01"})
     session.remember("Ship the beta", kind="goal", id="g0", status="done")
-    found = notes(session.start())
-    assert [one["id"] for one in found] == ["rule", "d4", "d3", "d2", "d1", "d0", "g1"]
-    assert found[-1]["due"] == "2026-12-01" and found[-1]["status"] == "open"
-    assert [event.subject for event in session.events(Surfaced)] == [one["id"] for one in found]
+    notes_ = notes(session.start())
+    assert [note["id"] for note in notes_] == ["rule", "d4", "d3", "d2", "d1", "d0", "g1"]
+    assert notes_[-1]["due"] == "2026-12-01" and notes_[-1]["status"] == "open"
+    assert [event.subject for event in session.events(Surfaced)] == [note["id"] for note in notes_]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_the_brief_tells_what_failed_and_how_it_ended_where_there_is_room(sessio
     assert "What failed here before" not in session.start("clear")
 
 
-def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: Path):
+def test_the_brief_is_of_the_current_project(session: Session, tmp_path: Path):
     work = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(work)], check=True)
     (work / ".mnemolog.toml").write_text('project = "acme/web"\n')
@@ -346,9 +346,9 @@ def test_brief_shows_a_few_lines_of_statements_beside_many_rules(session: Sessio
     for number in range(30):
         session.remember(f"Rule {number} of the house", kind="lesson")
         session.remember(f"Habit {number} of the house", kind="statement", trust="user")
-    shown = notes(session.start())
-    stated = [note for note in shown if "user_said" in note]
-    assert 3 <= len(stated) <= STATEMENTS and len(shown) > len(stated)
+    notes_ = notes(session.start())
+    stated = [note for note in notes_ if "user_said" in note]
+    assert 3 <= len(stated) <= STATEMENTS and len(notes_) > len(stated)
 
 
 def test_statements_of_session_and_project_outlive_a_compaction(session: Session):
@@ -369,7 +369,9 @@ def test_statements_of_session_and_project_outlive_a_compaction(session: Session
 def hook(session: Session, host: str, **fields: object) -> str:
     """Return what reaches the model of a host that tells the start of a session."""
     session.at += MINUTE
-    payload = next(one for one in RECORDED[host] if moment(host, one) == "session_start")
+    payload = next(
+        payload for payload in RECORDED[host] if moment(host, payload) == "session_start"
+    )
     hooks = Hooks(session.tenants, lambda: session.at, 30.0)
     answer = hooks.answer(HOSTS[host], in_session(payload, "s1") | fields, is_here=False)
     hooks.close()
@@ -419,7 +421,7 @@ def test_resume_tells_what_the_history_of_the_host_lacks(session: Session, host:
 
 
 @pytest.mark.parametrize("host", [host for host in STARTED if host != "cursor"])
-def test_fork_is_told_nothing(session: Session, host: str):
+def test_a_fork_gets_no_brief(session: Session, host: str):
     session.remember("Never push to main", kind="lesson", id="rule")
     hook(session, host)
     assert hook(session, host, source="fork") == ""
@@ -437,11 +439,11 @@ def test_prompt_repeats_a_note_that_the_history_of_the_host_lost(session: Sessio
     resumed = replace(events[0], body=SessionTold(stage="resumed"))
     assert model_context(SessionEvents(events)).known
     assert not model_context(SessionEvents([*events, resumed])).known
-    kept = [replace(event, agent="claude-code") for event in [*events, resumed]]
-    assert model_context(SessionEvents(kept)).known
+    events_ = [replace(event, agent="claude-code") for event in [*events, resumed]]
+    assert model_context(SessionEvents(events_)).known
 
 
-def test_a_fork_is_told_nothing_it_has_it_all(session: Session):
+def test_a_fork_gets_no_notes_again(session: Session):
     session.remember("Ship the release", kind="goal")
     assert session.start("fork") == ""
 
@@ -460,5 +462,5 @@ def test_how_a_session_began_is_kept(session: Session, start: str, stage: str):
     session.start(start)
     session.tell("compacted", said="a summary")
     session.tell("session_end")
-    kept = [(event.body.stage, event.body.said) for event in session.events(SessionTold)]
-    assert kept == [(stage, None), ("compacted", "a summary"), ("ended", None)]
+    tellings = [(event.body.stage, event.body.said) for event in session.events(SessionTold)]
+    assert tellings == [(stage, None), ("compacted", "a summary"), ("ended", None)]

@@ -94,29 +94,29 @@ STEP = st.one_of(
 
 def logged(steps: Sequence[tuple[Any, ...]]) -> list[Event]:
     events: list[Event] = []
-    made = 0
-    for seq, (what, *rest) in enumerate(steps, start=1):
+    count = 0
+    for seq, (kind, *rest) in enumerate(steps, start=1):
         id_ = f"e{seq}"
-        if what == "record":
+        if kind == "record":
             content, who, session, project = rest
             body = Recorded(content=content, created_by=who)
-            id_, made = f"m{made}", made + 1
+            id_, count = f"m{count}", count + 1
             events.append(Event(id_, NOW - seq % 3, body, id_, project, session=session, seq=seq))
             continue
-        done = {"forget": Forgotten(), "restore": Restored()}.get(what)
-        events.append(Event(id_, NOW, done or Revised(content=rest[1]), f"m{rest[0]}", seq=seq))
+        change = {"forget": Forgotten(), "restore": Restored()}.get(kind)
+        events.append(Event(id_, NOW, change or Revised(content=rest[1]), f"m{rest[0]}", seq=seq))
     return events
 
 
 def made_of(
     events: list[Event], before: tuple[int, Mapping[str, Built]] | None = None
 ) -> dict[str, Built]:
-    made: dict[str, Built] = {}
+    tables: dict[str, Built] = {}
     for projection in (MEMORIES_PROJECTION, POSTINGS_PROJECTION, SESSIONS_PROJECTION):
-        given = Inputs(len(events), lambda after: iter(events[after:]), made)
+        inputs = Inputs(len(events), lambda after: iter(events[after:]), tables)
         old = Previous(before[0], before[1][projection.name]) if before else None
-        made[projection.name] = build_checked(projection, given, old)
-    return made
+        tables[projection.name] = build_checked(projection, inputs, old)
+    return tables
 
 
 @settings(max_examples=100, deadline=None)
@@ -137,9 +137,9 @@ def test_sessions_are_the_same_however_they_grew(steps, data):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(STEP, max_size=30))
 def test_turns_and_sessions_words_are_those_of_a_plain_reading(steps):
-    made = made_of(logged(steps))
-    rows = list(read_memories(made["memories"]["memories"]))
-    sessions = Sessions.open(made["sessions"])
+    tables = made_of(logged(steps))
+    rows = list(read_memories(tables["memories"]["memories"]))
+    sessions = Sessions.open(tables["sessions"])
     groups: dict[tuple[str | None, str], list[int]] = {}
     numbered: list[tuple[str | None, str]] = []
     for row, memory in enumerate(rows):
@@ -156,18 +156,18 @@ def test_turns_and_sessions_words_are_those_of_a_plain_reading(steps):
         assert sessions.members[slice(*sessions.starts[number : number + 2])].tolist() == live
         for row in live:
             session[row] = number
-        for one, other in pairwise(live):
-            if len({rows[row].created_by or rows[row].trust for row in (one, other)}) == 2:
-                after[one], before[other] = other, one
-        said = Counter(term for row in live for term in tokenizer.terms(rows[row].searched_text))
-        assert sessions.index.lengths[number] == (said.total() if live else -1)
-        for term in said:
+        for earlier, other in pairwise(live):
+            if len({rows[row].created_by or rows[row].trust for row in (earlier, other)}) == 2:
+                after[earlier], before[other] = other, earlier
+        counts = Counter(term for row in live for term in tokenizer.terms(rows[row].searched_text))
+        assert sessions.index.lengths[number] == (counts.total() if live else -1)
+        for term in counts:
             assert number in sessions.index.posting_list(term)[0]
     assert sessions.session.tolist() == session
     assert (sessions.before.tolist(), sessions.after.tolist()) == (before, after)
     names = [speaker_name(memory.created_by or "") for memory in rows]
-    found = [sessions.names[place] if place >= 0 else None for place in sessions.speaker]
-    assert found == names and list(sessions.names) == sorted(set(names) - {None})
+    speakers = [sessions.names[place] if place >= 0 else None for place in sessions.speaker]
+    assert speakers == names and list(sessions.names) == sorted(set(names) - {None})
     asks = [memory.state != FORGOTTEN and memory.content.endswith("?") for memory in rows]
     assert sessions.asks.tolist() == asks
 
@@ -184,9 +184,9 @@ def test_members_are_the_rows_of_each_session_in_the_order_they_were_said(place)
 def test_a_question_about_the_time_prefers_the_turn_that_names_one(place):
     view, _ = place
     question = Question("When did it rain?", Filter(now=NOW), 10, fusion="weighted", explain=True)
-    shown = {hit.memory.id: hit.why["evidence"] for hit in recall(view, question).hits}
-    assert shown["b"]["dated"] == shown["b"]["statement"] == 1.0
-    assert "dated" not in shown.get("a", {})
+    evidence = {hit.memory.id: hit.why["evidence"] for hit in recall(view, question).hits}
+    assert evidence["b"]["dated"] == evidence["b"]["statement"] == 1.0
+    assert "dated" not in evidence.get("a", {})
 
 
 def test_only_people_are_speakers(place):
@@ -246,8 +246,8 @@ def test_a_forgotten_turn_lends_nothing_at_once_and_nothing_after_a_build(tmp_pa
 def test_of_two_who_say_the_same_the_one_named_comes_first(tmp_path: Path, built: bool):
     home = tenant(tmp_path)
     with EventLog(home.log, create=True) as log:
-        said = [("Tom", "The boiler needs new copper pipes"), ("Ana Ruiz", "Copper pipes leak")]
-        drafts = [Draft(id=f"m{n}", content=t, created_by=w) for n, (w, t) in enumerate(said)]
+        turns = [("Tom", "The boiler needs new copper pipes"), ("Ana Ruiz", "Copper pipes leak")]
+        drafts = [Draft(id=f"m{n}", content=t, created_by=w) for n, (w, t) in enumerate(turns)]
         commands.record_batch(log, drafts, NOW)
         if built:
             rebuild(home, log, EMBEDDER, NOW)
@@ -282,11 +282,16 @@ def test_names_are_taken_out_of_the_question(asked: str, names: set[str], rest: 
 
 def test_a_note_that_answers_stands_before_turns_that_only_share_a_word(tmp_path: Path):
     home = tenant(tmp_path)
-    said = ["Did you paint the fence?", "I did, all of it", "And the gate?", "I painted that first"]
+    texts = [
+        "Did you paint the fence?",
+        "I did, all of it",
+        "And the gate?",
+        "I painted that first",
+    ]
     with EventLog(home.log, create=True) as log:
         turns = [
-            Draft(content=one, session="s1", created_by=("Ana Ruiz", "Tom")[number % 2])
-            for number, one in enumerate(said)
+            Draft(content=text, session="s1", created_by=("Ana Ruiz", "Tom")[number % 2])
+            for number, text in enumerate(texts)
         ]
         note = Draft(id="note", content="The paint for the fence is oil based")
         commands.record_batch(log, [*turns, note], NOW)
@@ -303,8 +308,8 @@ def test_a_common_word_nobody_holds_silences_nothing(tmp_path: Path):
         rebuild(home, log, EMBEDDER, NOW)
         with Reader(home, log, EMBEDDER).view() as view:
             sure = {
-                asked: recall(view, Question(asked, Filter(now=NOW), 1)).hits[0]
-                for asked in ("how are secrets kept?", "how are secrets watermarked?")
+                query: recall(view, Question(query, Filter(now=NOW), 1)).hits[0]
+                for query in ("how are secrets kept?", "how are secrets watermarked?")
             }
-    kept, watermarked = (hit.confidence for hit in sure.values())
-    assert kept > watermarked + 0.1
+    sure_one, watermarked = (hit.confidence for hit in sure.values())
+    assert sure_one > watermarked + 0.1

@@ -30,9 +30,9 @@ from store.plans.setting_changes import configure_steps
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     speaks_where_recall_is_sure(monkeypatch)
-    for one in opened(tmp_path):
-        live(one, 3)
-        yield one
+    for session in opened(tmp_path):
+        live(session, 3)
+        yield session
 
 
 def propose(session: Session, **changes: str) -> Plan:
@@ -59,10 +59,10 @@ def test_a_plan_says_what_it_does_to_past_recalls_and_changes_nothing(session: S
 
 
 def test_a_plan_over_a_single_past_recall_is_kept(tmp_path: Path):
-    for one in opened(tmp_path):
-        one.remember("The parser is owned by team 5")
-        search(one, "who owns the parser")
-        plan = propose(one, top_k="7")
+    for session in opened(tmp_path):
+        session.remember("The parser is owned by team 5")
+        search(session, "who owns the parser")
+        plan = propose(session, top_k="7")
         assert plan.body.replay is not None and plan.body.replay.asked == 1
 
 
@@ -178,8 +178,8 @@ def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
         def embed(self, texts: Sequence[str]) -> Matrix:
             return np.full((len(texts), self.dimension), self.dimension**-0.5, np.float32)
 
-    made = {"lexical": LexicalEmbedder, "table:mute": Mute}
-    monkeypatch.setattr(drift, "make_embedder", lambda name, home: made[name]())
+    embedders = {"lexical": LexicalEmbedder, "table:mute": Mute}
+    monkeypatch.setattr(drift, "make_embedder", lambda name, home: embedders[name]())
     plan = propose(session, embedder="table:mute")
     assert plan.body.replay is not None and plan.body.replay.asked == 12
     assert "model" in {check.name for check in plan.failed}
@@ -207,12 +207,12 @@ def test_bounds_hold_changes_back(changed: dict[str, object], failed: set[str]):
 
 def test_the_commands_propose_show_apply_and_undo(session: Session, tmp_path: Path):
     def run(*words: str) -> tuple[int, str, str]:
-        found = CliRunner().invoke(main, ["--home", str(session.tenants.settings.home), *words])
-        return found.exit_code, found.stdout, found.stderr
+        result = CliRunner().invoke(main, ["--home", str(session.tenants.settings.home), *words])
+        return result.exit_code, result.stdout, result.stderr
 
-    code, shown, _ = run("plans", "propose", "--set", "min_confidence=0.99")
-    assert code == 0 and "FAILED  silence" in shown and "answers change" in shown
-    assert "set  min_confidence from 0.0 to 0.99" in shown
+    code, output, _ = run("plans", "propose", "--set", "min_confidence=0.99")
+    assert code == 0 and "FAILED  silence" in output and "answers change" in output
+    assert "set  min_confidence from 0.0 to 0.99" in output
     id_ = msgspec.json.decode(run("plans", "--json")[1])["plans"][0]["plan"]
     code, _, text = run("plans", "apply", id_, "--dry-run")
     assert code == 2 and "--force" in text
@@ -236,7 +236,7 @@ def test_a_report_shows_what_it_quotes_as_it_is(session: Session):
 
 
 def test_no_text_goes_to_a_model_elsewhere_unasked(session: Session):
-    asked = (
+    queries = (
         "plans",
         "propose",
         "--set",
@@ -244,6 +244,6 @@ def test_no_text_goes_to_a_model_elsewhere_unasked(session: Session):
         "--json",
     )
     home = str(session.tenants.settings.home)
-    refused = CliRunner().invoke(main, ["--home", home, *asked])
+    refused = CliRunner().invoke(main, ["--home", home, *queries])
     assert refused.exit_code == 2 and "add --yes" in refused.stderr
     assert plans.every(session.log) == []

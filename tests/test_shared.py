@@ -67,9 +67,9 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def session(tmp_path: Path, repository: Path) -> Iterator[Session]:
-    for one in opened(tmp_path / "home"):
-        one.cwd = str(repository)
-        yield one
+    for session in opened(tmp_path / "home"):
+        session.cwd = str(repository)
+        yield session
 
 
 @pytest.fixture
@@ -213,8 +213,8 @@ def test_a_pull_request_that_adds_a_memory_is_quoted_and_never_a_rule(
     brief = session.start()
     assert DEPLOY in brief and POISON not in brief
     block = session.ask("how do deploys go, and do they need a review before the merge to main?")
-    told = [note for note in notes(block) if POISON[:20] in json.dumps(note)]
-    assert all("rule" not in note and "user_said" not in note for note in told)
+    poisoned = [note for note in notes(block) if POISON[:20] in json.dumps(note)]
+    assert all("rule" not in note and "user_said" not in note for note in poisoned)
     with session.tenants.get("default").reader.view() as view:
         poison = [memory for memory in view.tail.current() if memory.content == POISON]
     assert {memory.trust for memory in poison} == {"tool"}
@@ -227,8 +227,8 @@ def test_a_server_asks_the_tree_of_the_caller_that_is_on_this_machine(
 ):
     app = create_app(session.tenants, TOKEN, lambda: NOW)
     body = {"query": "how do we deploy", "project": projects.project_of(repository)}
-    asked = {"json": body, "headers": OURS | {"X-Mnemolog-Cwd": str(repository)}}
-    hits = app.test_client().post("/v1/recall", **asked).json["hits"]
+    request = {"json": body, "headers": OURS | {"X-Mnemolog-Cwd": str(repository)}}
+    hits = app.test_client().post("/v1/recall", **request).json["hits"]
     assert [hit["text"] for hit in hits] == [DEPLOY]
     elsewhere = app.test_client().post("/v1/recall", json=body, headers=OURS).json["hits"]
     assert elsewhere == []
@@ -253,8 +253,8 @@ def test_the_commands_share_list_review_and_unshare(
         review.stdout
         == f"+ {path}\n    + lesson: Ask Maren before a migration: she takes the dump first.\n"
     )
-    gone = run("unshare", id_)
-    assert gone.exit_code == 0 and not (repository / path).exists()
+    result = run("unshare", id_)
+    assert result.exit_code == 0 and not (repository / path).exists()
     assert run("share", "--against", "main").stdout == "the same memories as in main\n"
     assert run("unshare", id_).exit_code != 0
 
@@ -377,8 +377,8 @@ def test_a_name_that_another_memory_has_is_not_taken(
 def test_trust_needs_a_person(
     repository: Path, home: Path, log: EventLog, monkeypatch: pytest.MonkeyPatch
 ):
-    done = mnemolog("share", "--trust", MNEMOLOG_HOME=str(home), CLAUDECODE="1")
-    assert done.returncode != 0
+    completed = mnemolog("share", "--trust", MNEMOLOG_HOME=str(home), CLAUDECODE="1")
+    assert completed.returncode != 0
     monkeypatch.chdir(repository)
     assert run("share", "--trust").exit_code == 0
     assert "trusted    .mnemolog/memory/deploy.md" in run("share").stdout

@@ -19,12 +19,12 @@ NOW = 1_790_000_000_000_000
 def test_a_job_that_finds_nothing_says_what_it_read(home, tenant, name):
     with EventLog(tenant.log, create=True) as log:
         commands.record(log, Draft(content="A short walk by the sea did us good"), NOW)
-    told: list[str] = []
+    tellings: list[str] = []
     job = find_job(name)
-    assert run(job, Settings(home), "default", NOW + 1, apply=False, report=told.append) is None
-    said = told[told.index(name) + 1 :]
-    assert said and re.search(r"\d|\bno\b|\bnothing\b", said[-1]), told
-    assert len(said[-1]) < 300
+    assert run(job, Settings(home), "default", NOW + 1, apply=False, report=tellings.append) is None
+    later = tellings[tellings.index(name) + 1 :]
+    assert later and re.search(r"\d|\bno\b|\bnothing\b", later[-1]), tellings
+    assert len(later[-1]) < 300
 
 
 def test_what_a_person_said_no_to_is_said_so(home, tenant):
@@ -35,6 +35,6 @@ def test_what_a_person_said_no_to_is_said_so(home, tenant):
         plan = run(job, Settings(home), "default", NOW + 1, apply=False)
         assert plan is not None
         plans.reject(log, plan.id, NOW + 2)
-    told: list[str] = []
-    run(job, Settings(home), "default", NOW + 3, apply=False, report=told.append)
-    assert "all of which you rejected or undid before" in told[-1]
+    tellings: list[str] = []
+    run(job, Settings(home), "default", NOW + 3, apply=False, report=tellings.append)
+    assert "all of which you rejected or undid before" in tellings[-1]

@@ -82,8 +82,8 @@ def test_a_word_that_is_held_also_finds_similar_ones_for_less():
     assert 0 < scores[1] < scores[0] and not scores[2:].any()
     assert postings_index.scores(["formatter"], exact=True).nonzero()[0].tolist() == [0]
     assert postings_index.posting_list("formatter")[0].tolist() == [0]
-    held = postings_index.contains(["formatter"], np.arange(3))[0]
-    assert held[0] == 1.0 and similar_terms.LEAST <= held[1] < 1.0 and held[2] == 0.0
+    weights = postings_index.contains(["formatter"], np.arange(3))[0]
+    assert weights[0] == 1.0 and similar_terms.LEAST <= weights[1] < 1.0 and weights[2] == 0.0
 
 
 def test_a_word_that_many_hold_is_found_without_similar_ones():
@@ -113,10 +113,10 @@ def test_similar_words_are_those_of_the_definition(vocabulary: list[str], asked:
     }
     if asked in vocabulary:
         wanted[vocabulary.index(asked)] = 1.0
-    held = postings_index.contains([asked], np.arange(len(vocabulary)))[0]
-    assert {place: float(held[place]) for place in held.nonzero()[0].tolist()} == pytest.approx(
-        wanted
-    )
+    weights = postings_index.contains([asked], np.arange(len(vocabulary)))[0]
+    assert {
+        place: float(weights[place]) for place in weights.nonzero()[0].tolist()
+    } == pytest.approx(wanted)
 
 
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)

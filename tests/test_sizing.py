@@ -24,19 +24,21 @@ def sizing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def parts(page: Path) -> dict[str, list[str]]:
     """Return the compared parts of a page, by name, each up to the next empty line."""
-    found = re.findall(
+    matches = re.findall(
         r"<!-- tests/test_sizing.py compares: (\w+) -->\n\n(.*?)(?:\n\n|\n\Z)",
         page.read_text(encoding="utf-8"),
         re.DOTALL,
     )
-    return {name: text.splitlines() for name, text in found}
+    return {name: text.splitlines() for name, text in matches}
 
 
 def test_the_tables_of_the_page_are_the_arithmetics(sizing: ModuleType):
-    shown = parts(PAGE)
+    shown_parts = parts(PAGE)
     for name, lines in sizing.blocks().items():
-        assert shown.pop(name) == list(lines), "run tests/bench/sizing.py and paste what it prints"
-    assert not shown
+        assert shown_parts.pop(name) == list(lines), (
+            "run tests/bench/sizing.py and paste what it prints"
+        )
+    assert not shown_parts
 
 
 def test_what_the_program_sets_is_what_it_sets(sizing: ModuleType):
@@ -52,9 +54,11 @@ def test_what_the_program_sets_is_what_it_sets(sizing: ModuleType):
 )
 def test_figures_of_the_benchmarks_are_theirs(sizing: ModuleType, measured: str, what: str):
     rows = re.findall(rf"^\| {re.escape(what)} \| mnemolog \|(.*)\|$", BENCHMARKS, re.MULTILINE)
-    shown = [float(one) for row in rows for one in re.findall(r" ([0-9.]+) (?:ms|MiB)", row)]
+    numbers = [
+        float(number) for row in rows for number in re.findall(r" ([0-9.]+) (?:ms|MiB)", row)
+    ]
     ours = getattr(sizing, measured)
-    assert shown == [ours[size] for size in sorted(ours) if size >= 10_000]
+    assert numbers == [ours[size] for size in sorted(ours) if size >= 10_000]
 
 
 def test_a_figure_is_measured_or_lies_on_the_line_through_the_nearest(sizing: ModuleType):

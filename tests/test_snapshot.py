@@ -185,8 +185,8 @@ def test_a_kill_before_the_rename_leaves_nothing_visible(root: Path, child):
     process = child(KILLED, root)
     process.communicate()
     assert process.returncode == -9
-    left = [path.name for path in (root / "things").iterdir()]
-    assert len(left) == 1 and left[0].startswith(".new-")
+    names = [path.name for path in (root / "things").iterdir()]
+    assert len(names) == 1 and names[0].startswith(".new-")
     verify(root, write(root, THINGS, 7, {}, BUILT, 0.0)[0])
 
 

@@ -19,9 +19,9 @@ def test_clients_a_writer_and_a_build_do_not_disturb_each_other(tmp_path: Path) 
     from figure import Figure, Note
 
     builds.added(tmp_path, builds.texts(200), "m")
-    found = list(soak.figures(200, tmp_path, 3.0, builds=1, clients=2, is_quick_first=True))
-    (wrong,) = (one for one in found if isinstance(one, Figure) and soak.PROBLEMS in one.what)
-    (note,) = (one.text for one in found if isinstance(one, Note))
+    rows = list(soak.figures(200, tmp_path, 3.0, builds=1, clients=2, is_quick_first=True))
+    (wrong,) = (row for row in rows if isinstance(row, Figure) and soak.PROBLEMS in row.what)
+    (note,) = (row.text for row in rows if isinstance(row, Note))
     assert wrong.value == 0, note
     assert "1 builds" in note
 
@@ -32,7 +32,7 @@ def test_each_kind_of_wrong_answer_is_found() -> None:
 
     written = [Done("a", 1, 2), Done("b", 1, 2), Done("c", 1, 2, problem="500")]
     forgotten = [Done("b", 3, 4)]
-    asked = {
+    recalls = {
         "found": Asked("a", 5, 6, ("a", "x")),
         "not yet acknowledged": Asked("a", 1.5, 3, ()),
         "missing": Asked("a", 5, 6, ("x",)),
@@ -45,8 +45,8 @@ def test_each_kind_of_wrong_answer_is_found() -> None:
         "behind, and says so": Asked("a", 5, 6, ("x",), is_behind=True),
         "never written": Asked("c", 5, 6, ()),
     }
-    told = soak.Told(list(asked.values()), written, forgotten, [0.1, soak.LATE_S], 1, 1.0)
-    assert soak.problems(told) == [
+    outcome = soak.Told(list(recalls.values()), written, forgotten, [0.1, soak.LATE_S], 1, 1.0)
+    assert soak.problems(outcome) == [
         "write: 500",
         "a build was not answered from",
         "a memory that had been acknowledged was missing",

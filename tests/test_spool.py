@@ -46,9 +46,9 @@ def keep(home: Path, number: int, sent: dict[str, object], tenant: str = "") -> 
 def hooks(home: Path) -> Iterator[Hooks]:
     EventLog(tenant(home).log, create=True).close()
     tenants = OpenTenants(Settings(home))
-    made = Hooks(tenants, lambda: NOW + 100_000_000, deadline_s=30.0)
-    yield made
-    made.close()
+    hooks_ = Hooks(tenants, lambda: NOW + 100_000_000, deadline_s=30.0)
+    yield hooks_
+    hooks_.close()
     tenants.close()
 
 
@@ -72,8 +72,8 @@ def test_spooled_prompts_are_recorded_in_order_with_their_time(home: Path, hooks
 
 def test_a_delivery_that_the_server_took_is_not_recorded_again(home: Path, hooks: Hooks):
     sent = payload("where do the tides go?")
-    known = spool.parse_delivery(delivery(1))
-    assert hooks.deliver(CLAUDE, sent, delivery=known)[1]
+    parsed = spool.parse_delivery(delivery(1))
+    assert hooks.deliver(CLAUDE, sent, delivery=parsed)[1]
     keep(home, 1, sent)
     hooks.take_in_spool()
     assert prompts(home) == ["where do the tides go?"]
@@ -102,8 +102,8 @@ def test_a_spooled_prompt_comes_before_the_live_end_of_its_turn(home: Path, hook
 
 
 def test_a_kept_answer_is_on_the_disk(home: Path, hooks: Hooks):
-    known = spool.parse_delivery(delivery(1))
-    assert hooks.deliver(CLAUDE, payload("is it written?"), delivery=known)[1]
+    parsed = spool.parse_delivery(delivery(1))
+    assert hooks.deliver(CLAUDE, payload("is it written?"), delivery=parsed)[1]
     assert prompts(home) == ["is it written?"]  # read by another connection
 
 
@@ -113,10 +113,10 @@ def test_what_cannot_be_written_is_not_confirmed_and_waits_in_the_spool(
     def refuse(*rows: object) -> None:
         raise LogFull("no space left")
 
-    known = spool.parse_delivery(delivery(1))
+    parsed = spool.parse_delivery(delivery(1))
     with monkeypatch.context() as full:
         full.setattr(EventLog, "append", refuse)
-        assert not hooks.deliver(CLAUDE, payload("is it written?"), delivery=known)[1]
+        assert not hooks.deliver(CLAUDE, payload("is it written?"), delivery=parsed)[1]
         keep(home, 1, payload("is it written?"))
         keep(home, 2, payload("and this?"))
         assert hooks.take_in_spool() == 0
@@ -127,11 +127,11 @@ def test_what_cannot_be_written_is_not_confirmed_and_waits_in_the_spool(
 
 
 def test_a_handler_that_fails_is_not_confirmed(hooks: Hooks, monkeypatch: pytest.MonkeyPatch):
-    known = spool.parse_delivery(delivery(1))
+    parsed = spool.parse_delivery(delivery(1))
     monkeypatch.setattr("serve.hooks.answer._ANSWERS", {"prompt": lambda call: 1 // 0})
-    assert not hooks.deliver(CLAUDE, payload("fails"), delivery=known)[1]
+    assert not hooks.deliver(CLAUDE, payload("fails"), delivery=parsed)[1]
     monkeypatch.setattr("serve.hooks.answer._ANSWERS", {"prompt": lambda call: SILENCE})
-    assert hooks.deliver(CLAUDE, payload("is idle"), delivery=known)[1]
+    assert hooks.deliver(CLAUDE, payload("is idle"), delivery=parsed)[1]
 
 
 def test_what_was_paused_when_it_happened_is_dropped(home: Path, hooks: Hooks):
@@ -178,7 +178,7 @@ def test_an_event_of_a_missing_tenant_waits_for_it(home: Path, hooks: Hooks):
     keep(home, 1, payload("for work"), "work")
     keep(home, 2, payload("for all"))
     assert hooks.take_in_spool() == 1
-    assert [known.id for _, known in spool.entries(home)] == [f"{1:032x}"]
+    assert [entry.id for _, entry in spool.entries(home)] == [f"{1:032x}"]
 
 
 def test_a_full_spool_counts_what_it_drops_and_doctor_reports_it(
@@ -216,8 +216,8 @@ def test_what_names_no_delivery_is_none(text: str):
 
 
 def test_connect_makes_the_memory_of_the_first_prompt(home: Path, tmp_path: Path):
-    done = mnemolog("connect", "claude-code", "--yes", HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    completed = mnemolog("connect", "claude-code", "--yes", HOME=str(tmp_path))
+    assert completed.returncode == 0, completed.stderr
     assert tenant(home).exists
 
 

@@ -77,8 +77,8 @@ def test_statement_said_again_in_other_words_counts_once_per_session(
         "d": 0,
         "e": 0,
     }
-    shown = [note for note in notes(session.start()) if "user_said" in note]
-    assert {"a", "b"}.isdisjoint(note["id"] for note in shown), "the newest wording stands"
+    notes_ = [note for note in notes(session.start()) if "user_said" in note]
+    assert {"a", "b"}.isdisjoint(note["id"] for note in notes_), "the newest wording stands"
 
 
 def test_followed_statement_outweighs_an_equal_one(session: Session, tmp_path: Path):
@@ -123,8 +123,8 @@ def test_chore_of_every_week_stands_below_a_rule_however_it_sounds(
     rows = weights(tmp_path)
     assert [row["routine"] for row in rows] == [2, 2, 2, 0, 0, 0]
     assert [row["restated"] for row in rows] == [0, 0, 0, 2, 2, 2]
-    shown = [note["user_said"] for note in notes(session.start()) if "user_said" in note]
-    assert shown[0].startswith("Never close a ticket")
+    statements = [note["user_said"] for note in notes(session.start()) if "user_said" in note]
+    assert statements[0].startswith("Never close a ticket")
 
 
 def test_long_statement_is_shown_by_its_lasting_sentences(session: Session):

@@ -194,8 +194,8 @@ def test_a_remote_of_white_space_takes_no_time_and_a_name_may_be_any_bytes(tmp_p
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     (folder / ".git").mkdir(parents=True)
     (folder / ".git" / "config").write_text('[remote "origin"]' + "\n" * 500_000)
-    found = project_of(folder)
-    assert found is not None and found.startswith("caf")
+    project = project_of(folder)
+    assert project is not None and project.startswith("caf")
 
 
 def test_new_tenant_is_not_named_by_a_secret(tmp_path: Path):

@@ -39,11 +39,11 @@ UNBOUNDED = (
 
 
 def make_tenants(home: Path, names: list[str]) -> list[Tenant]:
-    first, *others = made = [tenants.tenant(home, name) for name in names]
+    first, *others = tenants_ = [tenants.tenant(home, name) for name in names]
     EventLog(first.log, create=True).close()
     for tenant in others:
         shutil.copytree(first.root, tenant.root)  # much faster than to make each
-    return made
+    return tenants_
 
 
 class Team:
@@ -81,7 +81,7 @@ class Team:
 @posix
 def test_a_server_of_few_descriptors_answers_a_hundred_and_twenty_tenants(tmp_path: Path):
     home = tmp_path / "home"
-    made = make_tenants(home, NAMES)
+    tenants_ = make_tenants(home, NAMES)
     team = Team(Server(home, before=WITH_LIMIT))
     try:
         for name in NAMES:
@@ -91,7 +91,7 @@ def test_a_server_of_few_descriptors_answers_a_hundred_and_twenty_tenants(tmp_pa
     finally:
         team.server.kill(signal.SIGTERM)
     assert team.failures == []
-    for tenant in made:
+    for tenant in tenants_:
         with EventLog(tenant.log) as log:
             kinds = [event.kind for event in log.read()]
             ids = {event.id for event in log.read() if event.kind == "recorded"}

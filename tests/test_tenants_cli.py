@@ -28,9 +28,9 @@ def run(*words: str, typed: str | None = None) -> Result:
 
 
 def told(*words: str) -> Any:
-    done = run(*words, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 @pytest.fixture(autouse=True)
@@ -72,22 +72,22 @@ def test_stats_are_told_in_words_and_as_json():
 
 def test_a_token_is_printed_alone_and_once(home: Path):
     words = ("tokens", "create", "--tenant", "team", "--scope", "read", "--expires", "90d")
-    done = run(*words, "--name", "ci")
-    text = done.stdout.strip()
-    (kept,) = tokens.every(home)
-    assert tokens.find_active(text, (kept,), kept.created_at) == kept
-    assert kept.expires_at is not None
-    assert kept.expires_at - kept.created_at == 90 * 86_400_000_000
+    result = run(*words, "--name", "ci")
+    text = result.stdout.strip()
+    (token,) = tokens.every(home)
+    assert tokens.find_active(text, (token,), token.created_at) == token
+    assert token.expires_at is not None
+    assert token.expires_at - token.created_at == 90 * 86_400_000_000
     listed = run("tokens", "list").stdout
-    assert kept.id in listed and "ci" in listed and text not in listed
+    assert token.id in listed and "ci" in listed and text not in listed
 
 
 def test_a_token_is_revoked_twice_alike(home: Path):
-    made = told("tokens", "create", "--tenant", "team", "--scope", "admin")
-    first, again = (told("tokens", "revoke", made["id"]) for _ in range(2))
+    token = told("tokens", "create", "--tenant", "team", "--scope", "admin")
+    first, again = (told("tokens", "revoke", token["id"]) for _ in range(2))
     assert first == again and first["state"] == "revoked"
     assert told("tokens", "list", "--tenant", "default") == {"tokens": []}
-    assert tokens.find_active(made["token"], tokens.every(home), 0) is None
+    assert tokens.find_active(token["token"], tokens.every(home), 0) is None
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_token_is_revoked_twice_alike(home: Path):
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: str):
-    done = run(*words)
-    assert (done.exit_code, said in done.output) == (code, True), done.output
+    result = run(*words)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
 
 
 def test_a_tenant_is_deleted_after_a_yes(home: Path):
@@ -123,16 +123,16 @@ def test_a_tenant_is_deleted_after_a_yes(home: Path):
 
 def test_a_server_that_has_it_open_puts_it_away(home: Path, server: OpenTenants):
     events = server.get("team").log
-    made = told("tokens", "create", "--tenant", "team", "--scope", "read")
-    found = told("tenants", "delete", "team", "--yes")
-    assert (found["tenant"], found["tokens"]) == ("team", 1)
-    with EventLog(Path(found["kept_in"]) / "log.sqlite") as kept:
-        assert integrity.problems(kept) == []
-    assert told("tokens", "revoke", made["id"])["state"] == "revoked"
+    token = told("tokens", "create", "--tenant", "team", "--scope", "read")
+    deleted = told("tenants", "delete", "team", "--yes")
+    assert (deleted["tenant"], deleted["tokens"]) == ("team", 1)
+    with EventLog(Path(deleted["kept_in"]) / "log.sqlite") as kept_log:
+        assert integrity.problems(kept_log) == []
+    assert told("tokens", "revoke", token["id"])["state"] == "revoked"
     with pytest.raises(LogClosed):
         events.head()
 
 
 def test_what_the_server_refuses_is_said(home: Path, server: OpenTenants):
-    done = run("tenants", "delete", "default", "--yes")
-    assert (done.exit_code, "default tenant" in done.output) == (2, True)
+    result = run("tenants", "delete", "default", "--yes")
+    assert (result.exit_code, "default tenant" in result.output) == (2, True)

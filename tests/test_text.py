@@ -153,10 +153,10 @@ def test_normalizing_twice_changes_nothing(text: str):
 
 @given(ANY_TEXT | CODE)
 def test_terms_are_never_empty_nor_spaced_and_always_the_same(text: str):
-    found = terms(text)
-    assert all(term and not any(map(str.isspace, term)) for term in found)
-    assert all(len(term) <= LONGEST_TERM for term in found)
-    assert terms(text) == found
+    words = terms(text)
+    assert all(term and not any(map(str.isspace, term)) for term in words)
+    assert all(len(term) <= LONGEST_TERM for term in words)
+    assert terms(text) == words
 
 
 @given(ANY_TEXT | CODE, ANY_TEXT | CODE, st.sampled_from(" \n\t\u3000"))

@@ -167,8 +167,8 @@ def test_nothing_outside_a_time_comes_back_where_only_the_time_is_asked(reader: 
 
 def test_why_shows_the_days_a_time_was_read_as(log: EventLog):
     commands.record(log, Draft(content="The queue stays in Postgres"), NOW)
-    shown = CliRunner().invoke(main, ["why", "what did we decide on 10 November 2025?"]).output
-    assert "on 10 November 2025 is 2025-11-10 until 2025-11-11 (the filter)" in shown
+    output = CliRunner().invoke(main, ["why", "what did we decide on 10 November 2025?"]).output
+    assert "on 10 November 2025 is 2025-11-10 until 2025-11-11 (the filter)" in output
 
 
 REMOVED = """

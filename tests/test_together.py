@@ -11,9 +11,9 @@ from store.index import vector_scan
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_each_item_is_worked_on_once(monkeypatch: pytest.MonkeyPatch, threads: int, count: int):
     monkeypatch.setattr(vector_scan, "THREADS", threads)
-    done: list[int] = []
-    vector_scan.parallel_scan(done.append, range(count))
-    assert sorted(done) == list(range(count))
+    finished: list[int] = []
+    vector_scan.parallel_scan(finished.append, range(count))
+    assert sorted(finished) == list(range(count))
 
 
 def test_the_asking_thread_takes_a_share(monkeypatch: pytest.MonkeyPatch):
@@ -28,13 +28,13 @@ def test_the_asking_thread_takes_a_share(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("bad", [0, 1])
 def test_a_failure_comes_out_after_the_others_ended(monkeypatch: pytest.MonkeyPatch, bad: int):
     monkeypatch.setattr(vector_scan, "THREADS", 2)
-    done: list[int] = []
+    finished: list[int] = []
 
     def work(item: int) -> None:
         if item == bad:
             raise ValueError(f"no {item}")
-        done.append(item)
+        finished.append(item)
 
     with pytest.raises(ValueError, match=f"no {bad}"):
         vector_scan.parallel_scan(work, range(4))
-    assert set(done) >= {1 - bad}
+    assert set(finished) >= {1 - bad}

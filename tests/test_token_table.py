@@ -30,15 +30,15 @@ def unit(vector: np.ndarray) -> np.ndarray:
 
 
 def test_a_text_is_the_mean_of_its_tokens_at_length_one(tmp_path: Path):
-    made = make_embedder(f"table:{write(tmp_path / 'tiny')}").embed(["deploy the cache", "key"])
+    vectors = make_embedder(f"table:{write(tmp_path / 'tiny')}").embed(["deploy the cache", "key"])
     wanted = [unit(TABLE[rows(text)].mean(0)) for text in ("deploy the cache", "key")]
-    np.testing.assert_allclose(made, wanted, atol=1e-6)
+    np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 
 
 def test_unknown_words_and_empty_texts_say_nothing(tmp_path: Path):
     model = TableEmbedder(write(tmp_path / "tiny"))
-    known, mixed, unknown, empty = model.embed(["key", "key xyz", "xyz", ""])
-    np.testing.assert_array_equal(known, mixed)
+    plain, mixed, unknown, empty = model.embed(["key", "key xyz", "xyz", ""])
+    np.testing.assert_array_equal(plain, mixed)
     assert not unknown.any() and not empty.any()
 
 
@@ -46,16 +46,16 @@ def test_a_quantized_vocabulary_is_mapped_and_weighed(tmp_path: Path):
     mapping = np.arange(len(WORDS), dtype=np.int64) % 3
     weights = np.linspace(0.5, 2.0, len(WORDS)).astype(np.float32)
     tensors = {"embeddings": TABLE[:3], "mapping": mapping, "weights": weights}
-    made = TableEmbedder(write(tmp_path / "tiny", tensors)).embed(["deploy key"])[0]
+    vector = TableEmbedder(write(tmp_path / "tiny", tensors)).embed(["deploy key"])[0]
     tokens = rows("deploy key")
     wanted = (TABLE[mapping[tokens]] * weights[tokens][:, None]).mean(0)
-    np.testing.assert_allclose(made, unit(wanted), atol=1e-6)
+    np.testing.assert_allclose(vector, unit(wanted), atol=1e-6)
 
 
 def test_only_as_many_tokens_count_as_the_config_says(tmp_path: Path):
     model = TableEmbedder(write(tmp_path / "tiny", max_length=2))
-    one, cut = model.embed(["deploy key", "deploy key cache"])
-    np.testing.assert_array_equal(one, cut)
+    whole, cut = model.embed(["deploy key", "deploy key cache"])
+    np.testing.assert_array_equal(whole, cut)
 
 
 def test_it_is_cheap_enough_for_what_was_just_written(tmp_path: Path):

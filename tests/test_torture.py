@@ -5,18 +5,18 @@ from torture import run
 from torture.outcome import Outcome, Scale
 
 
-def ending(monkeypatch: pytest.MonkeyPatch, *found: Outcome) -> int:
-    monkeypatch.setattr(run, "_apart", lambda name, scale: list(found))
+def ending(monkeypatch: pytest.MonkeyPatch, *outcomes: Outcome) -> int:
+    monkeypatch.setattr(run, "_apart", lambda name, scale: list(outcomes))
     monkeypatch.setattr(run.roster, "NAMES", ("one",))
     return run.main([])
 
 
 def test_the_table_names_what_was_tried_and_what_was_lost(monkeypatch, capsys):
-    held = Outcome("killed while appending", 1_700, "calls")
+    outcome = Outcome("killed while appending", 1_700, "calls")
     lost = Outcome("power cut", 20, "images", ("image 7: e3 is gone",))
-    assert ending(monkeypatch, held) == 0
+    assert ending(monkeypatch, outcome) == 0
     assert "killed while appending     1,700  calls        0  held" in capsys.readouterr().out
-    assert ending(monkeypatch, held, lost) == 1
+    assert ending(monkeypatch, outcome, lost) == 1
     assert "image 7: e3 is gone" in capsys.readouterr().out
 
 
@@ -32,5 +32,5 @@ def test_fewer_points_than_promised_fail(monkeypatch, capsys):
 
 
 def test_an_attack_that_breaks_off_is_no_success(tmp_path, monkeypatch):
-    (found,) = run._apart("no such attack", Scale.FAST)
-    assert not found.held
+    (outcome,) = run._apart("no such attack", Scale.FAST)
+    assert not outcome.held

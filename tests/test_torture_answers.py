@@ -7,6 +7,6 @@ from torture.outcome import Scale, told
 
 @pytest.mark.filterwarnings("default")  # what litellm's own values say of themselves in passing
 def test_a_model_that_lies_does_no_harm(tmp_path):
-    found = list(answers.attack(tmp_path, Scale.FAST))
-    assert told(found) == []
-    assert found[0].points >= 50 and found[1].points >= 20
+    outcomes = list(answers.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert outcomes[0].points >= 50 and outcomes[1].points >= 20

@@ -12,5 +12,5 @@ from torture.outcome import Scale, told
 def test_nothing_of_what_was_erased_is_left(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    before, left, answers, *_ = outcomes
-    assert (before.points, left.points, answers.points) >= (500, 50, 20)
+    before, remaining, answers, *_ = outcomes
+    assert (before.points, remaining.points, answers.points) >= (500, 50, 20)

@@ -10,6 +10,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks at /pr
 
 
 def test_no_file_holds_a_secret(tmp_path):
-    found = list(leaks.attack(tmp_path, Scale.FAST))
-    assert told(found) == []
-    assert found[0].points >= 100
+    outcomes = list(leaks.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert outcomes[0].points >= 100

@@ -5,6 +5,6 @@ from torture.outcome import Scale, told
 
 
 def test_canaries_stay_where_they_are_labelled(tmp_path):
-    found = list(poisoning.attack(tmp_path, Scale.FAST))
-    assert told(found) == []
-    assert found[0].points >= 25
+    outcomes = list(poisoning.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
+    assert outcomes[0].points >= 25

@@ -6,8 +6,8 @@ from torture.secret_kinds import CONTEXTS, KINDS
 
 
 def test_secrets_go_and_ordinary_text_stays(tmp_path):
-    found = list(redaction.attack(tmp_path, Scale.FAST))
-    assert told(found) == []
+    outcomes = list(redaction.attack(tmp_path, Scale.FAST))
+    assert told(outcomes) == []
     assert len(KINDS) >= 25 and len(CONTEXTS) >= 20
-    assert found[0].points == len(KINDS) * len(CONTEXTS)
-    assert found[-1].points >= 1_000
+    assert outcomes[0].points == len(KINDS) * len(CONTEXTS)
+    assert outcomes[-1].points >= 1_000

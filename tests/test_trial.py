@@ -40,37 +40,37 @@ def hits(*ids: str, copies: tuple[str, ...] = ()) -> tuple[Hit, ...]:
 
 
 def test_teams_pick_in_turn_and_a_draw_decides_who_begins():
-    found = {team_draft(hits("a", "b"), hits("c", "d"), f"r{number}") for number in range(40)}
-    orders = {("".join(hit.memory.id for hit in some), teams) for some, teams in found}
+    drafts = {team_draft(hits("a", "b"), hits("c", "d"), f"r{number}") for number in range(40)}
+    orders = {("".join(hit.memory.id for hit in some), teams) for some, teams in drafts}
     assert orders == {("ac", "AB"), ("ca", "BA")}
-    one = team_draft(hits("a", "b"), hits("c", "d"), "r1")
-    assert one == team_draft(hits("a", "b"), hits("c", "d"), "r1")
+    draft = team_draft(hits("a", "b"), hits("c", "d"), "r1")
+    assert draft == team_draft(hits("a", "b"), hits("c", "d"), "r1")
 
 
 def test_what_both_bring_is_brought_once():
     for number in range(20):
-        found, teams = team_draft(hits("a", "b", "c"), hits("b", "a", "d"), f"r{number}")
-        ids = [hit.memory.id for hit in found]
+        draft, teams = team_draft(hits("a", "b", "c"), hits("b", "a", "d"), f"r{number}")
+        ids = [hit.memory.id for hit in draft]
         assert len(ids) == len(set(ids)) == len(teams) == 3 and {"a", "b"} <= set(ids)
     copied, _ = team_draft(hits("a", copies=("b",)), hits("b"), "r")
     assert len(copied) == 1
 
 
 def test_a_way_that_finds_nothing_leaves_the_others_hits():
-    found, teams = team_draft(hits("a", "b"), (), "r1")
-    assert [hit.memory.id for hit in found] == ["a", "b"] and teams == "AA"
+    draft, teams = team_draft(hits("a", "b"), (), "r1")
+    assert [hit.memory.id for hit in draft] == ["a", "b"] and teams == "AA"
     assert team_draft((), (), "r1") == ((), "")
 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     speaks_where_recall_is_sure(monkeypatch)
-    for one in opened(tmp_path):
+    for session in opened(tmp_path):
         for number, topic in enumerate(TOPICS):
             for sort in ("owned by", "watched by", "run by"):
-                one.remember(f"The {topic} is {sort} team {number}", importance=0.1 * number)
-        search(one, "who owns the parser")
-        yield one
+                session.remember(f"The {topic} is {sort} team {number}", importance=0.1 * number)
+        search(session, "who owns the parser")
+        yield session
 
 
 def tried(session: Session, **changes: str) -> Plan:
@@ -107,11 +107,13 @@ def test_a_receipt_says_who_brought_what_and_replays_to_the_byte(session: Sessio
     assert {"A", "B"} <= {team for body in bodies if body.trial for team in body.trial.teams}
     again = list(replay(session.log, EMBEDDER, newest, Choices()))
     assert {event.body.door for event in newest} == {"mcp", "prompt"}
-    assert [one.verdict for one in again] == ["same"] * len(newest)
-    made = make_bundle(session.log, EMBEDDER, "lexical", newest[0], all_projects=True)
-    assert rerun(made, EMBEDDER).verdict == "same"
+    assert [replay.verdict for replay in again] == ["same"] * len(newest)
+    bundle = make_bundle(session.log, EMBEDDER, "lexical", newest[0], all_projects=True)
+    assert rerun(bundle, EMBEDDER).verdict == "same"
     plans.reject(session.log, plan.id, session.at)  # nor does the end of the trial change that
-    assert {one.verdict for one in replay(session.log, EMBEDDER, newest, Choices())} == {"same"}
+    assert {result.verdict for result in replay(session.log, EMBEDDER, newest, Choices())} == {
+        "same"
+    }
 
 
 @pytest.mark.parametrize("end", ["apply", "reject", "time"])
@@ -138,8 +140,8 @@ def test_what_was_used_speaks_for_the_team_that_brought_it(session: Session):
         receipt = ask(session, f"who owns the {TOPICS[number % 6]}" + "?" * number)
         teams = dict(zip(receipt.body.trial.teams, receipt.body.hits, strict=True))
         commands.rate(session.log, teams["B" if number else "A"].id, 1.0, session.at + 1)
-    found = count_credits(session.log, plan)
-    assert found is not None and found.recalls == 9 and found.present + found.planned > 0
+    credits = count_credits(session.log, plan)
+    assert credits is not None and credits.recalls == 9 and credits.present + credits.planned > 0
 
 
 def test_the_sign_test_is_the_binomial_one():
@@ -161,8 +163,8 @@ def test_what_cannot_be_tried_is_said(session: Session):
 def test_the_command_starts_shows_and_stops_a_trial(session: Session):
     def run(*words: str) -> tuple[int, str]:
         home = str(session.tenants.settings.home)
-        found = CliRunner().invoke(main, ["--home", home, "plans", *words])
-        return found.exit_code, found.output
+        result = CliRunner().invoke(main, ["--home", home, "plans", *words])
+        return result.exit_code, result.output
 
     plan = propose(session, profile="wal")
     code, text = run("trial", plan.id, "--days", "3")

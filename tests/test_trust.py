@@ -57,13 +57,13 @@ def test_a_text_is_trusted_no_more_than_who_changed_it():
 
 @pytest.mark.parametrize("trust", ["tool", "web"])
 def test_what_a_tool_or_the_web_said_closes_no_trusted_value(trust: Trust):
-    said = {"fact": {"entity": "api", "relation": "port", "value": "7437", "singleton": True}}
-    claimed = {"fact": said["fact"] | {"value": "1"}}
+    claim = {"fact": {"entity": "api", "relation": "port", "value": "7437", "singleton": True}}
+    claimed = {"fact": claim["fact"] | {"value": "1"}}
     fold = Fold()
-    for number, (body, by) in enumerate(((said, "user"), (claimed, trust), (claimed, trust))):
+    for number, (body, by) in enumerate(((claim, "user"), (claimed, trust), (claimed, trust))):
         recorded = Recorded(content=f"the port {number}", metadata=body)
         fold.apply(Event(f"f{number}", NOW + number, recorded, f"f{number}", trust=by, seq=number))
-    held = [
+    values = [
         fact.value for fact in facts_of(fold.settle(["f0", "f1", "f2"])) if fact.holds_at(NOW + 9)
     ]
-    assert held == ["7437", "1"]  # side by side, of the tool's own the newest: a person decides
+    assert values == ["7437", "1"]  # side by side, of the tool's own the newest: a person decides

@@ -12,7 +12,7 @@ UNKNOWN = 2
 
 
 def encode(text: str, most: int = 100) -> list[str]:
-    return [PIECES[one] for one in Unigram(PIECES, SCORES, UNKNOWN).encode(text, most)]
+    return [PIECES[number] for number in Unigram(PIECES, SCORES, UNKNOWN).encode(text, most)]
 
 
 def test_the_likeliest_pieces_are_chosen():

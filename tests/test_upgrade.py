@@ -55,28 +55,28 @@ class Home:
         return plans.propose(self.session.log, planned, self.session.at)
 
     def run(self, *words: str) -> tuple[int, str]:
-        found = CliRunner().invoke(main, ["--home", str(self.path), *words])
-        return found.exit_code, found.output
+        result = CliRunner().invoke(main, ["--home", str(self.path), *words])
+        return result.exit_code, result.output
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     speaks_where_recall_is_sure(monkeypatch)
     for session in opened(tmp_path):
-        found = Home(session, tmp_path)
+        home = Home(session, tmp_path)
         monkeypatch.setattr(runner, "_now", lambda at=session: at.at)
         with monkeypatch.context() as before:
             before.setattr(upgrade, "version", lambda: "0.0.9")
             before.setattr("serve.recall.request.version", lambda: "0.0.9")
             for number, topic in enumerate(TOPICS):
                 session.remember(f"The {topic} is owned by team {number}", id=f"m{number}")
-            found.build()
+            home.build()
             session.tenants.get("default").reader.poll()
             for number, topic in enumerate(TOPICS * 2):
                 session.name = f"s{number}"
                 session.ask(f"which team owns the {topic}?")
             search(session, "who owns the mail queue")
-        yield found
+        yield home
 
 
 def refit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +163,8 @@ def test_a_pinned_question_that_a_version_no_longer_answers_holds_it_back(
     assert check.passed
     real = upgrade.expectations.ask
 
-    def ask(*given: Any) -> Any:
-        return [msgspec.structs.replace(outcome, rank=None) for outcome in real(*given)]
+    def ask(*arguments: Any) -> Any:
+        return [msgspec.structs.replace(outcome, rank=None) for outcome in real(*arguments)]
 
     monkeypatch.setattr(upgrade.expectations, "ask", ask)
     under_code(monkeypatch, "other")

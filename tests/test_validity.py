@@ -90,7 +90,7 @@ def test_a_restored_value_counts_as_never_having_ended():
 @settings(max_examples=300, deadline=None)
 @given(VALUES, DAYS)
 def test_one_value_of_a_key_held_at_any_moment_since_the_first(days: list[int], day: int):
-    rows = folded(*((30, f"m{n}", value(one)) for n, one in enumerate(days)))
+    rows = folded(*((30, f"m{n}", value(day)) for n, day in enumerate(days)))
     assert len(held(rows, day)) == (day >= min(days))
 
 
@@ -99,9 +99,9 @@ def test_one_value_of_a_key_held_at_any_moment_since_the_first(days: list[int], 
 def test_no_two_values_of_a_key_ever_held_together(
     days: list[int], fates: list[tuple[int, Body]], later: list[int], day: int
 ):
-    first = [(30, f"m{n}", value(one)) for n, one in enumerate(days)]
+    first = [(30, f"m{n}", value(day)) for n, day in enumerate(days)]
     changed = [(31 + n, f"m{which}", body) for n, (which, body) in enumerate(fates)]
-    last = [(40, f"n{n}", value(one)) for n, one in enumerate(later)]
+    last = [(40, f"n{n}", value(day)) for n, day in enumerate(later)]
     for steps in (first + changed + last, first + changed + last + changed):
         assert len(held(folded(*steps), day)) <= 1
 

@@ -124,8 +124,8 @@ def test_the_table_is_on_the_disk_before_it_is_said_to_be_in_step(tenant, said, 
     inodes = [status.st_ino for status in synced]
     (mark,) = [
         n
-        for n, one in enumerate(inodes)
-        if one == (tenant.root / "lance/vectors.json").stat().st_ino
+        for n, inode in enumerate(inodes)
+        if inode == (tenant.root / "lance/vectors.json").stat().st_ino
     ]
     below = list((tenant.root / "lance" / "vectors.lance").rglob("*"))
     assert below and {path.stat().st_ino for path in below} <= set(inodes[:mark])

@@ -108,14 +108,14 @@ def test_an_embedder_that_gives_another_shape_leaves_what_is_served(log, tenant)
 def test_a_row_has_its_texts_hash_and_nearly_its_vector(built):
     rows = VectorRows.open(of := tables(built))
     memories = build.digests(built.log, built.embedder, built.log.head())["memories"]["memories"]
-    known = dict(
+    vectors = dict(
         zip(memories.column("text_hash").to_pylist(), indexed_texts(memories), strict=True)
     )
     forgotten = memories.column("text_hash")[6].as_py()
-    assert {*hashes(of)} == {*known} - {forgotten} | {bytes(16)}
+    assert {*hashes(of)} == {*vectors} - {forgotten} | {bytes(16)}
     for row, hash_ in enumerate(hashes(of)):
         if any(hash_):
-            vector = built.embedder.embed([known[hash_]])[0]
+            vector = built.embedder.embed([vectors[hash_]])[0]
             np.testing.assert_allclose(rows.floats(row), vector, atol=1e-3)
 
 
@@ -186,7 +186,7 @@ def test_only_the_ranges_in_which_a_text_changed_are_made_again(log, tenant, sma
     commands.pin(log, "n0", NOW)
     say(log, "n10")
     after = files(build.rebuild(tenant, log, Counting(), NOW))
-    assert [one == other for one, other in zip(before, after, strict=True)] == [
+    assert [row == other for row, other in zip(before, after, strict=True)] == [
         True, False, False, True, False, False
     ]  # fmt: skip
 
@@ -200,13 +200,13 @@ def test_parts_taken_over_are_those_of_a_full_build(tmp_path_factory, small_part
     with EventLog(home / "log.sqlite", create=True) as log:
         model, previous = Counting(), None
         for turn, changes in enumerate(turns):
-            for what, number in changes:
-                change(log, what, number, turn)
+            for kind, number in changes:
+                change(log, kind, number, turn)
             model.asked.clear()
-            made = vectors_of(log, model, previous)
+            tables = vectors_of(log, model, previous)
             assert len(model.asked) == len(set(model.asked))
-            assert digest(made) == digest(vectors_of(log, Counting(), None))
-            previous = Previous(log.head(), made)
+            assert digest(tables) == digest(vectors_of(log, Counting(), None))
+            previous = Previous(log.head(), tables)
 
 
 def vectors_of(log, model, previous):
@@ -216,15 +216,15 @@ def vectors_of(log, model, previous):
     return build_checked(vectors.vectors_projection(model), inputs, previous)
 
 
-def change(log, what: str, number: int, turn: int) -> None:
+def change(log, action: str, number: int, turn: int) -> None:
     """Record, revise to one of few texts, forget, or record a text that others have."""
     id_ = f"n{number}"
-    if what == "s" or not log.events_for(id_):
+    if action == "s" or not log.events_for(id_):
         if not log.events_for(id_):
             commands.record(log, Draft(id=id_, content=f"said {number}"), NOW)
     elif any(isinstance(event.body, Forgotten) for event in log.events_for(id_)):
         return
-    elif what == "f":
+    elif action == "f":
         commands.forget(log, id_, NOW)
     else:
         commands.revise(log, id_, Revised(content=f"text {number % 3} {turn % 2}"), NOW)
@@ -260,10 +260,10 @@ def test_the_nearest_are_among_those_with_the_nearest_signs(width: int):
     for query in rows[:20]:
         for some in (None, mask):
             exact, _ = plain.scan(query).best(some, 10)
-            found, cosines = signed.scan(query).best(some, 10)
-            shares.append(np.isin(exact, found).mean())
-            assert some is None or some[found].all()
-            np.testing.assert_allclose(cosines, rows[found] @ query, atol=2e-3)
+            best, cosines = signed.scan(query).best(some, 10)
+            shares.append(np.isin(exact, best).mean())
+            assert some is None or some[best].all()
+            np.testing.assert_allclose(cosines, rows[best] @ query, atol=2e-3)
     assert np.mean(shares) >= 0.99
 
 

@@ -116,11 +116,14 @@ def test_what_was_built_to_compare_is_gone_afterwards(built, log, tmp_path, monk
     passing = tmp_path / "passing"
     passing.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(passing))
-    told: list[int] = []
+    progress: list[int] = []
     verify(
-        built, log, EMBEDDER, on_progress=lambda _: told.append(len([*passing.rglob("*.arrow")]))
+        built,
+        log,
+        EMBEDDER,
+        on_progress=lambda _: progress.append(len([*passing.rglob("*.arrow")])),
     )
-    assert max(told) > len(catalog.all_projections(EMBEDDER))
+    assert max(progress) > len(catalog.all_projections(EMBEDDER))
     assert not [*passing.iterdir()]
 
 
@@ -168,18 +171,18 @@ def test_a_damaged_head_is_a_problem(built, log):
 
 
 def test_the_first_difference_is_by_row_and_then_by_column():
-    one = {"t": pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})}
+    tables = {"t": pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})}
     other = {"t": pa.table({"a": [1, 2, 4], "b": ["x", "q", "z"]})}
-    difference = first_difference(one, other)
+    difference = first_difference(tables, other)
     assert (difference.row, difference.column, difference.live, difference.rebuilt) == (
         1,
         "b",
         "y",
         "q",
     )
-    assert first_difference(one, one) is None
+    assert first_difference(tables, tables) is None
 
 
 def test_not_a_number_equals_itself():
-    one = {"t": pa.table({"a": [float("nan"), 1.0]})}
-    assert first_difference(one, {"t": pa.table({"a": [float("nan"), 1.0]})}) is None
+    tables = {"t": pa.table({"a": [float("nan"), 1.0]})}
+    assert first_difference(tables, {"t": pa.table({"a": [float("nan"), 1.0]})}) is None

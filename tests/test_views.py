@@ -87,8 +87,8 @@ def test_events_give_the_same_memories_one_by_one_or_at_once(history: list[tuple
     at_once.extend(events(history))
     for event in events(history):
         one_by_one.extend([event])
-    by_id = {one.id: one for one in at_once.now().current()}
-    assert {one.id: one for one in one_by_one.now().current()} == by_id
+    by_id = {memory.id: memory for memory in at_once.now().current()}
+    assert {memory.id: memory for memory in one_by_one.now().current()} == by_id
     for word in WORDS:
         first, second = at_once.now(), one_by_one.now()
         assert first.idf(word) == second.idf(word)
@@ -142,10 +142,10 @@ def test_a_view_keeps_what_was_revised_and_forgotten_since(memory: Memory):
 
 
 def test_nobody_waits_for_an_answer_that_is_held_open(memory: Memory):
-    with memory.reader.view() as held, ThreadPoolExecutor(1) as pool:
+    with memory.reader.view() as view_, ThreadPoolExecutor(1) as pool:
         memory.add("falcons nest on the tower")
         assert pool.submit(memory.ids, "falcon tower").result(timeout=60)
-        assert contents(held, "falcon tower") == []
+        assert contents(view_, "falcon tower") == []
 
 
 def test_threads_that_see_the_same_new_events_read_them_once(
@@ -174,15 +174,15 @@ def test_threads_that_see_the_same_new_events_read_them_once(
 @pytest.mark.usefixtures("quick_turns")
 def test_a_memory_that_is_revised_meanwhile_is_in_every_answer_once(memory: Memory):
     """In its old version or a newer one, and never in an older one than before."""
-    done = threading.Event()
+    is_over = threading.Event()
 
     def ask() -> list[int]:
-        seen = []
-        while not done.is_set() or not seen:
+        views = []
+        while not is_over.is_set() or not views:
             with memory.reader.view() as view:
-                (found,) = contents(view, "badgers eat")
-            seen.append(int(found.removeprefix("badgers eat meal ").split()[0]))
-        return seen
+                (content,) = contents(view, "badgers eat")
+            views.append(int(content.removeprefix("badgers eat meal ").split()[0]))
+        return views
 
     commands.revise(memory.log, "old", Revised(content="badgers eat meal 0 today"), NOW)
     with ThreadPoolExecutor(2) as pool:
@@ -195,8 +195,8 @@ def test_a_memory_that_is_revised_meanwhile_is_in_every_answer_once(memory: Memo
                     rebuild(memory.tenant, memory.log, EMBEDDER, NOW)
                     memory.reader.poll()
         finally:
-            done.set()
-        for one in asking:
-            assert all(older <= newer for older, newer in pairwise(one.result()))
+            is_over.set()
+        for call in asking:
+            assert all(older <= newer for older, newer in pairwise(call.result()))
     with memory.reader.view() as view:
         assert contents(view, "badgers eat") == ["badgers eat meal 59 today"]

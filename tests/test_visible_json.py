@@ -10,11 +10,13 @@ UNSEEN = {"Cc", "Cf", "Co", "Zl", "Zp"}
 
 
 def test_no_character_that_is_not_shown_as_itself_is_written_as_it_is():
-    points = (chr(one) for one in range(sys.maxunicode + 1) if not 0xD800 <= one < 0xE000)
+    points = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
     text = "".join(points)
-    made = visible_json.encode({"text": text})
-    assert json.loads(made) == {"text": text}
-    assert {one for one in made.decode() if unicodedata.category(one) in UNSEEN} == set()
+    encoded = visible_json.encode({"text": text})
+    assert json.loads(encoded) == {"text": text}
+    assert {
+        letter for letter in encoded.decode() if unicodedata.category(letter) in UNSEEN
+    } == set()
 
 
 def test_letters_stay_as_they_are():

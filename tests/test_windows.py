@@ -100,11 +100,11 @@ def test_hook_client_program_and_settings_name_one_home(
 
 def test_a_hook_is_a_program_with_its_words_and_no_line_of_a_shell():
     python = rf"{LOCAL}\uv\python.exe"
-    made = Install(python, Path("serve"), Path("memory of anna"), None, 7437, "", "win32")
-    hook = claude_code.command(made)
+    install = Install(python, Path("serve"), Path("memory of anna"), None, 7437, "", "win32")
+    hook = claude_code.command(install)
     assert (hook["command"], hook["args"][-1]) == (python, "memory of anna")
-    assert made.line("codex") == subprocess.list2cmdline(made.client("codex"))
-    assert shlex.quote(python) not in made.line("codex")
+    assert install.line("codex") == subprocess.list2cmdline(install.client("codex"))
+    assert shlex.quote(python) not in install.line("codex")
 
 
 def test_a_process_is_not_asked_whether_it_lives_where_that_would_end_it(

@@ -50,5 +50,5 @@ def tenant(home: Path) -> str:
 
 @pytest.fixture
 def client(home: Path, tenant: str) -> Iterator[Client]:
-    with Client(home=home, tenant=tenant) as found:
-        yield found
+    with Client(home=home, tenant=tenant) as client:
+        yield client

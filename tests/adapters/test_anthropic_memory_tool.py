@@ -33,20 +33,20 @@ ASYNC = THEIRS.TestBetaAsyncLocalFilesystemMemoryTool
 
 def files(client: Client) -> dict[str, str]:
     """The files that the memory holds, as theirs lists a folder's."""
-    found = {}
-    for one in client.memories.list(tag=["anthropic-memory"]):
-        details = one.metadata["anthropic-memory"]
+    files = {}
+    for memory in client.memories.list(tag=["anthropic-memory"]):
+        details = memory.metadata["anthropic-memory"]
         path = details["path"]
-        found[path.removeprefix("/")] = (one.text + details["end"]).removeprefix(f"{path}\n")
-    return found
+        files[path.removeprefix("/")] = (memory.text + details["end"]).removeprefix(f"{path}\n")
+    return files
 
 
 @pytest.fixture
 def tool(client: Client, monkeypatch: pytest.MonkeyPatch) -> MemoryTool:
     monkeypatch.setattr(THEIRS, "get_directory_snapshot", lambda path: files(client))
-    found = MemoryTool(client)
-    found.base_path = Path("/")
-    return found
+    tool = MemoryTool(client)
+    tool.base_path = Path("/")
+    return tool
 
 
 @pytest.mark.parametrize("name", _theirs(SYNC, "sync_local_filesystem_tool"))
@@ -71,7 +71,7 @@ def test_a_file_is_recalled_and_keeps_its_history(tool: MemoryTool, client: Clie
     call(tool, command="str_replace", path=path, old_str="us-east-1", new_str="eu-west-1")
     [hit] = client.recall("where do deploys go out from").hits
     assert "eu-west-1" in hit.text and hit.trust == "agent"
-    assert [one.text.split()[-1] for one in client.memories.history(hit.id).memories] == [
+    assert [memory.text.split()[-1] for memory in client.memories.history(hit.id).memories] == [
         "eu-west-1",
         "us-east-1",
     ]

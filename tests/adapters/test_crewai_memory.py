@@ -25,12 +25,12 @@ def memory(client: Client) -> CrewMemory:
     return CrewMemory(client, project="acme/web")
 
 
-def texts(found: list[Any]) -> list[str]:
-    return [one.record.content for one in found]
+def texts(matches: list[Any]) -> list[str]:
+    return [match.record.content for match in matches]
 
 
 def test_what_a_crew_remembers_is_recalled_by_its_words(memory: CrewMemory, client: Client):
-    made = memory.remember(
+    record = memory.remember(
         "Deploys go out from eu-west-1 only",
         scope="/ops",
         categories=["deploy"],
@@ -39,14 +39,14 @@ def test_what_a_crew_remembers_is_recalled_by_its_words(memory: CrewMemory, clie
         source="ana",
         agent_role="operator",
     )
-    assert made is not None
+    assert record is not None
     memory.remember("Ana likes pizza with olives", scope="/people")
-    [found] = memory.recall("where do deploys go out from")
-    told = found.record.model_dump(exclude={"created_at", "last_accessed"})
-    assert told == made.model_dump(exclude={"created_at", "last_accessed"})
-    assert 0 < found.score <= 1 and "deploys go out" in found.format().lower()
-    kept = client.memories.get(made.id)
-    assert (kept.trust, kept.agent, kept.importance) == ("agent", "operator", 0.9)
+    [match] = memory.recall("where do deploys go out from")
+    fields = match.record.model_dump(exclude={"created_at", "last_accessed"})
+    assert fields == record.model_dump(exclude={"created_at", "last_accessed"})
+    assert 0 < match.score <= 1 and "deploys go out" in match.format().lower()
+    stored = client.memories.get(record.id)
+    assert (stored.trust, stored.agent, stored.importance) == ("agent", "operator", 0.9)
     assert memory.recall("the horses of the queen of Spain") == []
 
 
@@ -70,21 +70,21 @@ def test_a_recall_without_a_scope_brings_what_others_keep_and_changes_none_of_it
     memory: CrewMemory, client: Client
 ):
     client.record("Deploys go out from eu-west-1 only", kind="decision", project="acme/web")
-    [found] = memory.recall("where do deploys go out from")
-    assert found.record.scope == "/"
+    [match] = memory.recall("where do deploys go out from")
+    assert match.record.scope == "/"
     assert memory.recall("where do deploys go out from", scope="/ops") == []
     with pytest.raises(ValueError, match="Record not found"):
-        memory.update(found.record.id, content="From us-east-1")
+        memory.update(match.record.id, content="From us-east-1")
     assert memory.list_records() == [] and memory.forget() == 0
     assert len(memory.recall("where do deploys go out from")) == 1
 
 
 def test_a_change_keeps_what_was_before(memory: CrewMemory, client: Client):
-    made = memory.remember("The port is 5432", scope="/db")
-    memory.update(made.id, content="The port is 5433", categories=["net"])
-    [held] = memory.list_records()
-    assert (held.content, held.scope, held.categories) == ("The port is 5433", "/db", ["net"])
-    assert "The port is 5432" in repr(client.memories.get(made.id).history)
+    record = memory.remember("The port is 5432", scope="/db")
+    memory.update(record.id, content="The port is 5433", categories=["net"])
+    [stored] = memory.list_records()
+    assert (stored.content, stored.scope, stored.categories) == ("The port is 5433", "/db", ["net"])
+    assert "The port is 5432" in repr(client.memories.get(record.id).history)
 
 
 def test_a_private_record_is_told_to_its_source_alone(memory: CrewMemory):
@@ -112,5 +112,5 @@ def test_a_crew_is_told_what_is_known_and_keeps_what_it_found(memory: CrewMemory
     Crew(agents=[agent], tasks=[task], memory=memory).kickoff()
     assert "Deploys go out from eu-west-1 only" in model.__dict__["asked"][0]
     memory.drain_writes()
-    kept = [one.content for one in memory.list_records()]
-    assert len(kept) == 2 and "eu-west-1" in kept[0]
+    contents = [record.content for record in memory.list_records()]
+    assert len(contents) == 2 and "eu-west-1" in contents[0]

@@ -13,19 +13,21 @@ def test_documents_are_what_a_recall_brings(client: Client):
     ).id
     client.record("Ana likes pizza with olives")
     retriever = MemoryRetriever(client=client)
-    [found] = retriever.invoke("where do deploys go out from")
-    assert (found.id, found.page_content) == (id_, "Deploys go out from eu-west-1 only")
-    about = found.metadata
+    [document] = retriever.invoke("where do deploys go out from")
+    assert (document.id, document.page_content) == (id_, "Deploys go out from eu-west-1 only")
+    about = document.metadata
     assert (about["kind"], about["tags"], about["metadata"]) == ("decision", ["ops"], {"ticket": 7})
     assert 0 < about["confidence"] <= 1
-    assert asyncio.run(retriever.ainvoke("where do deploys go out from")) == [found]
+    assert asyncio.run(retriever.ainvoke("where do deploys go out from")) == [document]
     assert MemoryRetriever(client=client, with_tags=["food"]).invoke("deploys") == []
 
 
 def test_it_is_a_part_of_a_chain(client: Client):
     client.record("Deploys go out from eu-west-1 only", project="acme/web")
     retriever = MemoryRetriever(client=client, project="acme/web", k=1, min_confidence=0.1)
-    chain = retriever | RunnableLambda(lambda found: [one.page_content for one in found])
+    chain = retriever | RunnableLambda(
+        lambda documents: [document.page_content for document in documents]
+    )
     assert (
         chain.batch(["where do deploys go out from"] * 2)
         == [["Deploys go out from eu-west-1 only"]] * 2
@@ -45,4 +47,4 @@ def test_what_is_only_near_is_left_out_unless_asked_for(client: Client):
     near = MemoryRetriever(client=client, unsure=True).invoke(
         "which horses go to the garden of the queen of Spain in winter"
     )
-    assert [one.id for one in near] == [hit.id for hit in hits]
+    assert [document.id for document in near] == [hit.id for hit in hits]

@@ -32,7 +32,7 @@ LEFT_OUT = {
 
 
 def _theirs() -> list[object]:
-    found = []
+    stream = []
     for package in ("langgraph_checkpoint", "langgraph_checkpoint_sqlite"):
         module = load(package, "tests/test_store.py")
         for name, test in inspect.getmembers(module, inspect.isfunction):
@@ -40,8 +40,8 @@ def _theirs() -> list[object]:
             if name.startswith("test_") and takes <= {"store", "fake_embeddings"}:
                 if name in LEFT_OUT or inspect.iscoroutinefunction(test):
                     continue
-                found.append(pytest.param(module, name, id=f"{package}-{name}"))
-    return found
+                stream.append(pytest.param(module, name, id=f"{package}-{name}"))
+    return stream
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_what_langgraph_tests_of_its_stores_holds(
     test = getattr(module, name)
     takes = inspect.signature(test).parameters
     values = {"store": store, "fake_embeddings": module.CharacterEmbeddings(500)}
-    test(**{one: values[one] for one in takes})
+    test(**{name: values[name] for name in takes})
 
 
 def test_a_deleted_key_is_put_again(store: MemoryStore):
@@ -72,7 +72,7 @@ def test_a_deleted_key_is_put_again(store: MemoryStore):
     assert store.get(("users", "ana"), "city") is None
     store.put(("users", "ana"), "city", {"city": "Oslo"})
     assert store.get(("users", "ana"), "city").value == {"city": "Oslo"}
-    assert [one.key for one in store.search(("users",))] == ["city"]
+    assert [item.key for item in store.search(("users",))] == ["city"]
 
 
 def test_a_query_finds_what_it_means_within_its_namespace(store: MemoryStore):
@@ -80,27 +80,27 @@ def test_a_query_finds_what_it_means_within_its_namespace(store: MemoryStore):
     store.put(("users", "ana"), "same", {"memory": "Ana likes pizza with olives"})
     store.put(("users", "bob"), "food", {"memory": "Bob likes pizza with ham"})
     store.put(("users", "ana"), "hidden", {"memory": "Ana hates pizza"}, index=False)
-    found = store.search(("users", "ana"), query="which pizza does Ana like")
-    assert {one.key for one in found} == {"food", "same"}
-    assert all(one.score for one in found)
+    items = store.search(("users", "ana"), query="which pizza does Ana like")
+    assert {item.key for item in items} == {"food", "same"}
+    assert all(item.score for item in items)
     some = store.search(
         ("users",), query="pizza", filter={"memory": {"$ne": "Ana likes pizza with olives"}}
     )
-    assert [one.namespace for one in some] == [("users", "bob")]
+    assert [item.namespace for item in some] == [("users", "bob")]
 
 
 def test_an_item_expires_unless_it_is_read(client: Client):
     store = MemoryStore(client, ttl={"default_ttl": 2 / 60, "refresh_on_read": False})
     store.put(("cache",), "gone", {"value": "soon over"})
     store.put(("cache",), "kept", {"value": "not over"}, ttl=None)
-    [kept, gone] = sorted(store.search(("cache",)), key=lambda one: one.key, reverse=True)
-    assert (kept.key, gone.key) == ("kept", "gone")
-    [held] = client.memories.list(text="soon over")
+    [newer, older] = sorted(store.search(("cache",)), key=lambda item: item.key, reverse=True)
+    assert (newer.key, older.key) == ("kept", "gone")
+    [stored] = client.memories.list(text="soon over")
     assert store.get(("cache",), "gone", refresh_ttl=True)
-    assert client.memories.get(held.id).history[-1]["ttl_s"] == 2
+    assert client.memories.get(stored.id).history[-1]["ttl_s"] == 2
     while store.get(("cache",), "gone"):
         time.sleep(0.1)
-    assert [one.key for one in store.search(("cache",))] == ["kept"]
+    assert [item.key for item in store.search(("cache",))] == ["kept"]
 
 
 def test_projects_and_agents_share_what_they_may(client: Client):

@@ -11,8 +11,8 @@ from mnemolog.adapters.llama_index import MemoryBlock
 
 def ask(memory: Memory, query: str) -> str:
     """Return all that the model would be told before a query is answered."""
-    told = asyncio.run(memory.aget(input=query))
-    return "\n".join(one.content or "" for one in told)
+    messages = asyncio.run(memory.aget(input=query))
+    return "\n".join(message.content or "" for message in messages)
 
 
 def test_what_bears_on_the_last_message_is_told(home: Path, tenant: str):
@@ -23,17 +23,17 @@ def test_what_bears_on_the_last_message_is_told(home: Path, tenant: str):
             block = MemoryBlock(client=client)
             memory = Memory.from_defaults(session_id="chat-7", memory_blocks=[block])
             await memory.aput(ChatMessage(role="user", content="where do deploys go out from"))
-            told = "\n".join(one.content or "" for one in await memory.aget())
+            messages = "\n".join(message.content or "" for message in await memory.aget())
             assert await block.aget([ChatMessage(role="user", content="horses of Spain")]) == ""
             assert await block.aget([]) == ""
-            return told
+            return messages
 
-    told = asyncio.run(talk())
-    assert "decision: Deploys go out from eu-west-1 only" in told and "olives" not in told
+    messages = asyncio.run(talk())
+    assert "decision: Deploys go out from eu-west-1 only" in messages and "olives" not in messages
 
 
 def test_what_leaves_the_short_term_memory_is_recorded_and_recalled(home: Path, tenant: str):
-    said = [
+    messages = [
         ChatMessage(role="user", content="The staging database is called heron"),
         ChatMessage(role="assistant", content="Noted: heron it is"),
         ChatMessage(role=MessageRole.TOOL, content="heron answers on port 5433"),
@@ -50,14 +50,14 @@ def test_what_leaves_the_short_term_memory_is_recorded_and_recalled(home: Path, 
                 chat_history_token_ratio=0.5,
                 token_flush_size=100,
             )
-            await memory.aput_messages([*said, *filler])
-            kept = [one async for one in client.memories.list(session=["chat-8"])]
-            trusts = {one.text: one.trust for one in kept}
+            await memory.aput_messages([*messages, *filler])
+            memories = [memory async for memory in client.memories.list(session=["chat-8"])]
+            trusts = {memory.text: memory.trust for memory in memories}
             assert trusts["user: The staging database is called heron"] == "user"
             assert trusts["assistant: Noted: heron it is"] == "agent"
             assert trusts["tool: heron answers on port 5433"] == "tool"
-            assert {one.kind for one in kept} == {"raw_turn"}
-            told = await block.aget([ChatMessage(role="user", content="the staging database?")])
-            assert "called heron" in told
+            assert {memory.kind for memory in memories} == {"raw_turn"}
+            text = await block.aget([ChatMessage(role="user", content="the staging database?")])
+            assert "called heron" in text
 
     asyncio.run(talk())

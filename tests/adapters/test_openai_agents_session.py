@@ -64,11 +64,11 @@ def test_a_conversation_is_recalled_and_outlives_its_client(home: Path, tenant: 
         async with AsyncClient(home=home, tenant=tenant) as client:
             session = MemorySession("chat-7", client, project="acme/web")
             assert isinstance(session, Session)
-            said = [{"role": "user", "content": "We deploy to eu-west-1"}, call]
-            await session.add_items(said)
+            items = [{"role": "user", "content": "We deploy to eu-west-1"}, call]
+            await session.add_items(items)
         async with AsyncClient(home=home, tenant=tenant) as client:
             session = MemorySession("chat-7", client, project="acme/web")
-            assert await session.get_items() == said
+            assert await session.get_items() == items
             assert await MemorySession("chat-7", client).get_items() == []
             answer = await client.recall("where do we deploy", project="acme/web")
             assert answer.hits[0].text == "user: We deploy to eu-west-1"

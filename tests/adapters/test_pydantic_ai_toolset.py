@@ -15,7 +15,7 @@ def calling(tool: str, **arguments: Any) -> FunctionModel:
     """A model that calls one tool and says what it was answered."""
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        assert {one.name for one in info.function_tools} == {"recall", "remember"}
+        assert {tool.name for tool in info.function_tools} == {"recall", "remember"}
         [*_, last] = messages[-1].parts
         if isinstance(last, ToolReturnPart):
             return ModelResponse(parts=[TextPart(last.model_response_str())])
@@ -32,10 +32,10 @@ def run(toolset: MemoryToolset, tool: str, **arguments: Any) -> str:
 def test_what_an_agent_remembers_is_recalled(home: Path, tenant: str):
     client = AsyncClient(home=home, tenant=tenant)
     toolset = MemoryToolset(client, project="acme/web")
-    kept = run(toolset, "remember", text="Deploys go out from eu-west-1 only", kind="decision")
-    assert kept.startswith("kept as ")
-    told = run(toolset, "recall", query="where do deploys go out from")
-    assert "Deploys go out from eu-west-1 only" in told and '"trust":"agent"' in told
+    stored = run(toolset, "remember", text="Deploys go out from eu-west-1 only", kind="decision")
+    assert stored.startswith("kept as ")
+    answer = run(toolset, "recall", query="where do deploys go out from")
+    assert "Deploys go out from eu-west-1 only" in answer and '"trust":"agent"' in answer
     assert (
         run(toolset, "recall", query="the horses of the queen of Spain")
         == "Nothing is known of this."
@@ -47,20 +47,20 @@ def test_what_an_agent_remembers_is_recalled(home: Path, tenant: str):
 
 def test_a_refusal_is_told_to_the_model_and_ends_no_run(home: Path, tenant: str):
     client = AsyncClient(home=home, tenant=tenant)
-    told = run(MemoryToolset(client), "remember", text=" ")
-    assert told.startswith("The memory cannot do this: ")
+    answer = run(MemoryToolset(client), "remember", text=" ")
+    assert answer.startswith("The memory cannot do this: ")
     asyncio.run(client.aclose())
 
 
 def test_the_model_reads_what_each_tool_is_for(home: Path, tenant: str):
-    seen: dict[str, Any] = {}
+    sent: dict[str, Any] = {}
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.update({one.name: one for one in info.function_tools})
+        sent.update({tool.name: tool for tool in info.function_tools})
         return ModelResponse(parts=[TextPart("done")])
 
     toolset = MemoryToolset(AsyncClient(home=home, tenant=tenant))
     Agent(FunctionModel(answer), toolsets=[toolset]).run_sync("go on")
-    assert "earlier work" in seen["recall"].description
-    assert seen["recall"].parameters_json_schema["required"] == ["query"]
-    assert "decision" in repr(seen["remember"].parameters_json_schema["properties"]["kind"])
+    assert "earlier work" in sent["recall"].description
+    assert sent["recall"].parameters_json_schema["required"] == ["query"]
+    assert "decision" in repr(sent["remember"].parameters_json_schema["properties"]["kind"])

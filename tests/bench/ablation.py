@@ -53,11 +53,11 @@ def main() -> None:
     names = ["all", *sorted({workspace.source for workspace in workspaces})]
     print(f"| layer | {' | '.join(names)} | against | recall@5 | recall@10 |")
     print("|---" * (len(names) + 4) + "|")
-    done: dict[str, Results] = {}
+    results: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as home:
         for row in rows(workspaces, Path(home), choices, args.cache):
-            done[row.name] = row.results
-            print(line(workspaces, row, done), flush=True)
+            results[row.name] = row.results
+            print(line(workspaces, row, results), flush=True)
 
 
 def rows(
@@ -66,8 +66,8 @@ def rows(
     def results(where: Path, mode: Mode, without: tuple[str, ...] = ()) -> Results:
         weights = evidence.WEIGHTS | dict.fromkeys(without, 0.0)
         with mock.patch.object(evidence, "WEIGHTS", weights):
-            found = run_queries(workspaces, where, choices, mode, cache=cache).results
-        return {one.query_id: one for one in found}
+            of_mode = run_queries(workspaces, where, choices, mode, cache=cache).results
+        return {result.query_id: result for result in of_mode}
 
     with mock.patch.object(postings, "searched_texts", indexed_texts):
         yield Row(before := "BM25 of the text", results(home / "plain", "lexical"), None)
@@ -80,21 +80,21 @@ def rows(
         yield Row(f"all without {layer}", results(home, "auto", (layer,)), name)
 
 
-def line(workspaces: tuple[Workspace, ...], row: Row, done: Mapping[str, Results]) -> str:
-    found = report.score_report(workspaces, row.results, "memory")
-    cells = [row.name, *map(cell, (found.overall, *found.datasets.values()))]
+def line(workspaces: tuple[Workspace, ...], row: Row, results: Mapping[str, Results]) -> str:
+    report_ = report.score_report(workspaces, row.results, "memory")
+    cells = [row.name, *map(cell, (report_.overall, *report_.datasets.values()))]
     if row.against is None:
         return f"| {' | '.join([*cells, '', '', ''])} |"
-    compared = report.compare_results(workspaces, done[row.against], row.results, "memory")
+    compared = report.compare_results(workspaces, results[row.against], row.results, "memory")
     return f"| {' | '.join([*cells, row.against, *map(interval, compared.differences)])} |"
 
 
-def cell(one: Scores) -> str:
-    return f"{one.measures['recall@5']:.3f} / {one.measures['recall@10']:.3f}"
+def cell(scores: Scores) -> str:
+    return f"{scores.measures['recall@5']:.3f} / {scores.measures['recall@10']:.3f}"
 
 
-def interval(one: Difference) -> str:
-    return f"{one.mean:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+def interval(difference: Difference) -> str:
+    return f"{difference.mean:+.3f} ({difference.low:+.3f} to {difference.high:+.3f})"
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def later(size: int, home: Path) -> Iterator[Figure]:
 
 def added(home: Path, contents: Iterable[str], prefix: str) -> float:
     """Record memories; return the CPU seconds, without those of making the texts."""
-    drafts = (Draft(id=f"{prefix}{n}", content=one) for n, one in enumerate(contents))
+    drafts = (Draft(id=f"{prefix}{n}", content=content) for n, content in enumerate(contents))
     spent = 0.0
     with EventLog(tenants.tenant(home).log, create=True) as log:
         while some := list(islice(drafts, _AT_ONCE)):
@@ -56,22 +56,24 @@ def added(home: Path, contents: Iterable[str], prefix: str) -> float:
 
 
 def built(
-    size: int, what: str, home: Path, *words: str, settings: Mapping[str, str] | None = None
+    size: int, title: str, home: Path, *words: str, settings: Mapping[str, str] | None = None
 ) -> Iterator[Figure]:
     used = run(home, "build", *words, settings=settings)
-    yield figure(size, what, used.cpu_s, "CPU")
-    yield figure(size, what, used.wall_s, "wall")
-    held = (used.resident_mib, used.peak.anonymous_mib, used.peak.proportional_mib)
-    for name, mib in zip(HELD, held, strict=True):
+    yield figure(size, title, used.cpu_s, "CPU")
+    yield figure(size, title, used.wall_s, "wall")
+    memory = (used.resident_mib, used.peak.anonymous_mib, used.peak.proportional_mib)
+    for name, mib in zip(HELD, memory, strict=True):
         if mib is not None:
-            yield figure(size, what, mib, name, "MiB")
+            yield figure(size, title, mib, name, "MiB")
 
 
 def has_quick() -> bool:
     """Return whether `mnemolog build` has a way past the scheduler."""
-    said = subprocess.run([*COMMAND, "build", "--help"], capture_output=True, text=True, check=True)
-    return "--quick" in said.stdout
+    usage = subprocess.run(
+        [*COMMAND, "build", "--help"], capture_output=True, text=True, check=True
+    )
+    return "--quick" in usage.stdout
 
 
-def figure(size: int, what: str, value: float, measure: str, unit: str = "s") -> Figure:
-    return Figure(size, f"{what}, {measure}", OURS, value, unit)
+def figure(size: int, title: str, value: float, measure: str, unit: str = "s") -> Figure:
+    return Figure(size, f"{title}, {measure}", OURS, value, unit)

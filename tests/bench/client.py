@@ -34,16 +34,16 @@ class Client:
             self._connection.close()  # the request opens it again
         self._connection.request(method, path, content, self.headers)
         response = self._connection.getresponse()
-        self.answered, said = response.headers, response.read()
+        self.answered, data = response.headers, response.read()
         self._used = time.monotonic()
-        return response.status, said
+        return response.status, data
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Return the answer; end where it is an error."""
-        status, said = self.asked("POST", path, body)
+        status, reply = self.asked("POST", path, body)
         if status >= 400:
-            sys.exit(f"POST {path} gave {status}: {said[:400]!r}")
-        answer: dict[str, Any] = json.loads(said)
+            sys.exit(f"POST {path} gave {status}: {reply[:400]!r}")
+        answer: dict[str, Any] = json.loads(reply)
         return answer
 
     def close(self) -> None:

@@ -44,19 +44,19 @@ def texts(count: int, seed: int = 7, words: Words = WORDS) -> Iterator[str]:
 def questions(corpus: Sequence[str], count: int, seed: int = 11) -> list[str]:
     """Return runs of ten words that a memory holds, its commonest words among them."""
     chosen = np.random.default_rng(seed)
-    asked = []
+    questions = []
     for place in chosen.integers(0, len(corpus), count):
         start = int(chosen.integers(0, LENGTH - 10))
-        asked.append(" ".join(corpus[place].split()[start : start + 10]))
-    return asked
+        questions.append(" ".join(corpus[place].split()[start : start + 10]))
+    return questions
 
 
 def keywords(corpus: Sequence[str], count: int, seed: int = 13) -> list[str]:
     """Return four words that a memory holds, none of them common."""
     chosen = np.random.default_rng(seed)
     common = frozenset(WORDS[:_COMMON])
-    asked = []
+    questions = []
     for place in chosen.integers(0, len(corpus), count):
         rare = [word for word in dict.fromkeys(corpus[place].split()) if word not in common]
-        asked.append(" ".join(chosen.permutation(rare)[:4]))
-    return asked
+        questions.append(" ".join(chosen.permutation(rare)[:4]))
+    return questions

@@ -41,7 +41,7 @@ RIVALS: dict[str, dict[str, Any] | None] = {
 def ours(vectors: Matrix) -> Search:
     """Return the search the server does: every int8 row, no index."""
     index = VectorRows.of(vectors)
-    return lambda asked: index.scan(asked).best(None, TOP, above=-2.0)[0]
+    return lambda query: index.scan(query).best(None, TOP, above=-2.0)[0]
 
 
 def lance(vectors: Matrix, folder: Path, index: dict[str, Any] | None) -> Search:
@@ -76,7 +76,7 @@ def figures(size: int) -> Iterator[Figure | Note]:
     corpus = list(texts(size))
     embedder = LexicalEmbedder()
     vectors = embedder.embed(corpus)
-    asked = list(embedder.embed(questions(corpus, QUERIES)))
+    vectors_ = list(embedder.embed(questions(corpus, QUERIES)))
     del corpus
     yield Note(f"vectors: the lexical embedder's, {embedder.dimension} wide, of the same memories")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -90,21 +90,21 @@ def figures(size: int) -> Iterator[Figure | Note]:
             place = Path(folder) / str(len(searches))
             seconds, searches[who] = cpu_s(partial(lance, vectors, place, index))
             yield Figure(size, INDEX, who, seconds, "s")
-        found = {who: recall(vectors, asked, search) for who, search in searches.items()}
-        for who, ms in interleaved(searches, asked, BUDGET_S).items():
-            yield Figure(size, NEAREST, who, ms, "ms", found[who])
+        recalls = {who: recall(vectors, vectors_, search) for who, search in searches.items()}
+        for who, ms in interleaved(searches, vectors_, BUDGET_S).items():
+            yield Figure(size, NEAREST, who, ms, "ms", recalls[who])
         for who, search in searches.items():
-            ms = interleaved({who: search}, asked, ALONE_S)[who]
+            ms = interleaved({who: search}, vectors_, ALONE_S)[who]
             yield Figure(size, ALONE, who, ms, "ms")
 
 
-def recall(vectors: Matrix, asked: Sequence[Vector], search: Search) -> float:
+def recall(vectors: Matrix, queries: Sequence[Vector], search: Search) -> float:
     """Return the mean share of the exact TOP that a search finds; what ties with them counts."""
     shares = []
-    for one in asked:
-        exact = vectors @ one
+    for vector in queries:
+        exact = vectors @ vector
         least = np.sort(exact)[-min(TOP, len(exact))]
-        shares.append(np.mean(exact[search(one)] >= least - 1e-6))
+        shares.append(np.mean(exact[search(vector)] >= least - 1e-6))
     return float(np.mean(shares))
 
 

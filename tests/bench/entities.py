@@ -65,11 +65,11 @@ def main() -> None:
     total: Counter[str] = Counter()
     print("| life | notes | names | precision | recall |\n|---|---|---|---|---|")
     for life, notes in read_notes(args.part).items():
-        found = find_names(notes)
-        for (text, names), entities in zip(notes, found, strict=True):
+        entities_ = find_names(notes)
+        for (text, names), entities in zip(notes, entities_, strict=True):
             if args.show and {name for called in entities for name in called} != names:
                 print(f"{text!r}: {sorted(names)}, found {[sorted(called) for called in entities]}")
-        counts = count(notes, found)
+        counts = count(notes, entities_)
         total += counts
         print_row(life, counts)
     print_row("all", total)

@@ -40,7 +40,7 @@ def cpu_s(run: Callable[[], T]) -> tuple[float, T]:
 
 
 def interleaved(
-    runs: Mapping[str, Callable[[T], object]], asked: Sequence[T], budget_s: float
+    runs: Mapping[str, Callable[[T], object]], queries: Sequence[T], budget_s: float
 ) -> dict[str, float]:
     """Return the median CPU milliseconds of each run; they take turns, question by question.
 
@@ -51,11 +51,11 @@ def interleaved(
     gc.collect()
     gc.freeze()  # a rival's million objects are not looked through while another is timed
     spent: dict[str, list[float]] = {name: [] for name in runs}
-    for number, one in enumerate(asked):
+    for number, query in enumerate(queries):
         for name, run in runs.items():
             if sum(spent[name]) > budget_s:
                 continue
-            seconds, _ = cpu_s(partial(run, one))
+            seconds, _ = cpu_s(partial(run, query))
             if number:
                 spent[name].append(seconds)
     return {name: statistics.median(times) * 1e3 for name, times in spent.items()}

@@ -100,11 +100,11 @@ def lists() -> dict[str, list[str]]:
 class Texts:
     """Labelled lines to fill templates with, by language: what lasts, requests, remarks."""
 
-    def __init__(self, found: list[PromptLine]) -> None:
+    def __init__(self, lines: list[PromptLine]) -> None:
         self.lasting: dict[str, list[str]] = defaultdict(list)
         self.requests: dict[str, list[str]] = defaultdict(list)
         self.remarks: dict[str, list[str]] = defaultdict(list)
-        for line in found:
+        for line in lines:
             for start, end, _ in line.spans:
                 if "\n" not in line.text[start:end]:
                     self.lasting[line.language].append(line.text[start:end].strip())
@@ -113,10 +113,10 @@ class Texts:
                     self.requests[line.language].append(line.text)
             if line.spans or len(line.text) > 120:
                 for sentence in sentences(line.text):
-                    said = line.text[sentence.start : sentence.end].strip()
+                    text = line.text[sentence.start : sentence.end].strip()
                     if not any(a < sentence.end and sentence.start < b for a, b, _ in line.spans):
-                        if 20 < len(said) < 160 and not re.search('[:："“„«]', said):
-                            self.remarks[line.language].append(said)
+                        if 20 < len(text) < 160 and not re.search('[:："“„«]', text):
+                            self.remarks[line.language].append(text)
 
     def pick(self, name: str, language: str, dice: random.Random) -> str:
         if name in "to":
@@ -141,10 +141,10 @@ def fill(template: Template, texts: Texts, dice: random.Random) -> Sample:
             pieces.append(text[at : slot.start()])
             at = slot.end()
             if name in ("t", "o", "a", "f"):
-                said = texts.pick(name, template.language, dice)
+                filling = texts.pick(name, template.language, dice)
                 start = sum(map(len, pieces))
-                lasting.append((start, start + len(said))) if name in "to" else None
-                pieces.append(said)
+                lasting.append((start, start + len(filling))) if name in "to" else None
+                pieces.append(filling)
             elif words and depth < 3:
                 put(dice.choice(words), depth + 1)
             else:
@@ -175,13 +175,13 @@ def _marks(text: str, end: int) -> int:
     return text.count("⟦", 0, end) + text.count("⟧", 0, end)
 
 
-def typed_lines(found: list[PromptLine]) -> list[Sample]:
+def typed_lines(lines: list[PromptLine]) -> list[Sample]:
     """Return labelled lines as they were typed: plain ones, and those that say what lasts.
 
     Of one that is not plain, only what lasts is surely typed: the rest has no label.
     """
     result = []
-    for line in found:
+    for line in lines:
         plain = not re.search('[:："“„«`\t]|^[ >\\[({|@+-]', line.text, re.MULTILINE)
         if plain or line.spans:
             lasting = tuple((a, b) for a, b, _ in line.spans)
@@ -208,15 +208,17 @@ class Corpus:
     def __init__(self, samples: list[Sample]) -> None:
         self.samples = samples
         self.rows = [lines(sample.text) for sample in samples]
-        self.parts = [parts(one.text, rows) for one, rows in zip(samples, self.rows, strict=True)]
+        self.parts = [
+            parts(sample.text, rows) for sample, rows in zip(samples, self.rows, strict=True)
+        ]
         self.names = [
-            features(one.text, rows, some)
-            for one, rows, some in zip(samples, self.rows, self.parts, strict=True)
+            features(sample.text, rows, some)
+            for sample, rows, some in zip(samples, self.rows, self.parts, strict=True)
         ]
         self.labels = np.array(
             [
-                label(one, part)
-                for one, some in zip(samples, self.parts, strict=True)
+                label(sample, part)
+                for sample, some in zip(samples, self.parts, strict=True)
                 for part in some
             ]
         )
@@ -289,8 +291,8 @@ def figures(corpus: Corpus, shares: Shares) -> dict[str, tuple[int, int]]:
                 else float(any(typed[i] for i in over))
             )
             kind = f"{'pasted' if is_pasted else 'own'} {sample.family}"
-            kept, count = result.get(kind, (0, 0))
-            result[kind] = (kept + (share >= 0.5), count + 1)
+            right, count = result.get(kind, (0, 0))
+            result[kind] = (right + (share >= 0.5), count + 1)
     return result
 
 
@@ -347,13 +349,15 @@ def times(template: Template) -> int:
 
 
 def build() -> Corpus:
-    found, dice = prompt_lines(), random.Random(28)
-    texts = Texts(found)
-    made = [fill(template, texts, dice) for template in templates() for _ in range(times(template))]
-    plain = typed_lines(found)
-    marked = [one for one in plain if one.family == "marked"]
-    rest = [one for one in plain if one.family == "plain"]
-    return Corpus(made + dice.sample(rest, 2_000) + dice.sample(marked, min(len(marked), 1_500)))
+    lines, dice = prompt_lines(), random.Random(28)
+    texts = Texts(lines)
+    samples = [
+        fill(template, texts, dice) for template in templates() for _ in range(times(template))
+    ]
+    plain = typed_lines(lines)
+    marked = [sample for sample in plain if sample.family == "marked"]
+    rest = [sample for sample in plain if sample.family == "plain"]
+    return Corpus(samples + dice.sample(rest, 2_000) + dice.sample(marked, min(len(marked), 1_500)))
 
 
 if __name__ == "__main__":

@@ -60,11 +60,11 @@ def main() -> None:
     arguments.add_argument("--cache", type=Path, help="a folder for vectors")
     arguments.add_argument("--keep", type=Path, help="a folder for what is built")
     arguments.add_argument("--plot", type=Path, help="write the reliability diagram here, as SVG")
-    given = arguments.parse_args()
+    args = arguments.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        home = given.keep or Path(temporary)
-        asked = [read_workspaces(folder) for folder in given.folders]
-        rows = [row for some in asked for row in ask(some, home, given.embedder, given.cache)]
+        home = args.keep or Path(temporary)
+        workspaces = [read_workspaces(folder) for folder in args.folders]
+        rows = [row for some in workspaces for row in ask(some, home, args.embedder, args.cache)]
     signs = np.array([row.signs for row in rows])
     right = np.array([row.right for row in rows])
     fit = _fit(rows, signs, right, np.ones(len(rows), np.bool_))
@@ -74,11 +74,13 @@ def main() -> None:
     bins = _reliability(rows, stated, right)
     print("\nheld out: source, hits in first place, and stated / right of each tenth")
     for source, some in bins.items():
-        line = "  ".join(f"{said:.2f}/{share:.2f} ({hits})" for said, share, hits in some)
+        line = "  ".join(
+            f"{stated_share:.2f}/{share:.2f} ({hits})" for stated_share, share, hits in some
+        )
         print(f"{source:12} {line}")
     _print_silence(rows, stated, right)
-    if given.plot:
-        given.plot.write_text(_diagram(bins), encoding="utf-8")
+    if args.plot:
+        args.plot.write_text(_diagram(bins), encoding="utf-8")
 
 
 def ask(
@@ -91,22 +93,22 @@ def ask(
     for workspace in workspaces:
         ids = {harness._id(workspace, memory): memory.id for memory in workspace.memories}
         with harness._build_workspace(workspace, home, model, [], lambda *_: None) as tenant:
-            for asked in workspace.asked:
-                request = replace(harness._request(asked, "auto"), explain=True, top_k=HITS)
-                at = harness._question_time(workspace, asked)
+            for question in workspace.asked:
+                request = replace(harness._request(question, "auto"), explain=True, top_k=HITS)
+                at = harness._question_time(workspace, question)
                 payload, _ = answer(tenant.reader, request, choices, at)
-                is_query = isinstance(asked, Query)
-                relevant = set(asked.relevant) if isinstance(asked, Query) else set[str]()
+                is_query = isinstance(question, Query)
+                relevant = set(question.relevant) if isinstance(question, Query) else set[str]()
                 for rank, hit in enumerate(payload["hits"]):
-                    found = dict(hit["why"]["confidence_from"])
-                    found["words"] = float(np.log1p(found["words"]))
+                    parts = dict(hit["why"]["confidence_from"])
+                    parts["words"] = float(np.log1p(parts["words"]))
                     yield Row(
                         workspace.source,
                         workspace.name,
-                        asked.id,
-                        "" if is_query else asked.kind,
+                        question.id,
+                        "" if is_query else question.kind,
                         rank,
-                        tuple(found[name] for name in NAMES),
+                        tuple(parts[name] for name in NAMES),
                         ids.get(hit["id"], hit["id"]) in relevant,
                     )
         if isinstance(model, harness.CachedEmbedder):
@@ -131,8 +133,8 @@ def _judge(rows: Sequence[Row], signs: Numbers, right: npt.NDArray[np.bool_]) ->
     fold = {name: place % FOLDS for place, name in enumerate(names)}
     of_row = np.array([fold[row.workspace] for row in rows])
     stated = np.zeros(len(rows))
-    for one in range(FOLDS):
-        out = of_row == one
+    for fold_number in range(FOLDS):
+        out = of_row == fold_number
         if out.any():
             stated[out] = _fit(rows, signs, right, ~out).predict_proba(signs[out])[:, 1]
     return stated
@@ -147,8 +149,8 @@ def _reliability(rows: Sequence[Row], stated: Numbers, right: npt.NDArray[np.boo
         tenth = np.minimum((stated * BINS).astype(int), BINS - 1)
         bins[name] = [
             (float(stated[some].mean()), float(right[some].mean()), int(some.sum()))
-            for one in range(BINS)
-            if (some := those & (tenth == one)).any()
+            for decile in range(BINS)
+            if (some := those & (tenth == decile)).any()
         ]
     return bins
 
@@ -159,18 +161,18 @@ def _print_silence(rows: Sequence[Row], stated: Numbers, right: npt.NDArray[np.b
         (row.workspace, row.question) for row, is_right in zip(rows, right, strict=True) if is_right
     }
     first = {
-        (row.workspace, row.question): (row.silence, said)
-        for row, said in zip(rows, stated, strict=True)
+        (row.workspace, row.question): (row.silence, chance)
+        for row, chance in zip(rows, stated, strict=True)
         if row.rank == 0
     }
-    kept = np.sort([first[one][1] for one in answered])
+    confidences = np.sort([first[query][1] for query in answered])
     print("\nlet through, without what the prompt hook never asks")
     for share in KEPT:
-        least = kept[int(len(kept) * (1 - share))]
+        least = confidences[int(len(confidences) * (1 - share))]
         kinds: dict[str, list[bool]] = defaultdict(list)
-        for kind, said in first.values():
+        for kind, confidence in first.values():
             if kind:
-                kinds[kind].append(said >= least)
+                kinds[kind].append(confidence >= least)
         line = "  ".join(f"{kind} {np.mean(some):.3f}" for kind, some in sorted(kinds.items()))
         print(f"kept {share:.0%}, from {least:.3f}: {line}")
 
@@ -193,8 +195,8 @@ def _diagram(bins: Bins) -> str:
     for place, (name, some) in enumerate(bins.items()):
         colour = colours[place % len(colours)]
         points = " ".join(
-            f"{pad + said * size:.1f},{pad + (1 - share) * size:.1f}"
-            for said, share, hits in some
+            f"{pad + stated_share * size:.1f},{pad + (1 - share) * size:.1f}"
+            for stated_share, share, hits in some
             if hits >= 10
         )
         width = 3 if name == "all" else 1.2

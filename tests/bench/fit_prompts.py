@@ -66,7 +66,7 @@ class Line:
 
 def lines() -> list[Line]:
     """Return all labelled lines, each different text once."""
-    found: dict[str, Line] = {}
+    lines: dict[str, Line] = {}
     for number, path in enumerate(sorted(LINES.glob("*.tsv"))):
         for row, raw in enumerate(path.read_text(encoding="utf-8").splitlines()):
             language, wanted, corrects, before, marked = raw.split("\t")
@@ -76,8 +76,8 @@ def lines() -> list[Line]:
             weight = REAL if path.stem.startswith("real-") else 1.0
             is_one = {"1": True, "0": False, "-": None}[corrects]
             line = Line(language, WANTED[wanted], is_one, before, text, tuple(spans), block, weight)
-            found.setdefault(text, line)
-    return list(found.values())
+            lines.setdefault(text, line)
+    return list(lines.values())
 
 
 def digest() -> str:
@@ -123,32 +123,32 @@ def _matrix(vectors: Sequence[Features]) -> Matrix:
     return sp.csr_matrix((values, ids, starts), shape=(len(vectors), BUCKETS))
 
 
-def samples(found: Sequence[Line]) -> dict[str, Samples]:
+def samples(lines: Sequence[Line]) -> dict[str, Samples]:
     """Return what each of the three models is fitted on."""
-    whole = _matrix([prompt_features(one.text, one.before) for one in found])
-    numbers = np.arange(len(found))
+    whole = _matrix([prompt_features(line.text, line.before) for line in lines])
+    numbers = np.arange(len(lines))
     parts, classes, of = [], [], []
-    for number, one in enumerate(found):
-        for sentence in sentences(one.text):
-            kind = _lasts(one, sentence.start, sentence.end)
-            parts.append(sentence_features(one.text, sentence, one.before))
+    for number, line_ in enumerate(lines):
+        for sentence in sentences(line_.text):
+            kind = _lasts(line_, sentence.start, sentence.end)
+            parts.append(sentence_features(line_.text, sentence, line_.before))
             classes.append(LASTS.index(kind) + 1 if kind else 0)  # type: ignore[arg-type]
             of.append(number)
-    wants = np.array([WANTS.index(one.wants) for one in found])
-    corrects = np.array([int(one.corrects or 0) for one in found])
-    known = np.array([float(one.corrects is not None) for one in found])
-    weights, line = np.array([one.weight for one in found]), np.array(of)
+    wants = np.array([WANTS.index(line.wants) for line in lines])
+    corrects = np.array([int(line.corrects or 0) for line in lines])
+    is_known = np.array([float(line.corrects is not None) for line in lines])
+    weights, line = np.array([line.weight for line in lines]), np.array(of)
     return {
-        "wants": Samples(whole, wants, numbers, np.ones(len(found))),
-        "corrects": Samples(whole, corrects, numbers, known),
+        "wants": Samples(whole, wants, numbers, np.ones(len(lines))),
+        "corrects": Samples(whole, corrects, numbers, is_known),
         "lasts": Samples(_matrix(parts), np.array(classes), line, weights[line]),
     }
 
 
 def telling(features: Matrix) -> npt.NDArray[np.float64]:
     """Return how telling each bucket is, [buckets]: the logarithm of its rarity."""
-    held = np.asarray((features > 0).sum(0)).ravel()
-    return np.log((1 + features.shape[0]) / (1 + held)) + 1
+    counts = np.asarray((features > 0).sum(0)).ravel()
+    return np.log((1 + features.shape[0]) / (1 + counts)) + 1
 
 
 def weighed(features: Matrix, weights: npt.NDArray[np.float64]) -> Matrix:
@@ -162,9 +162,9 @@ def fitted(
     return model.fit(features[rows], some.classes[rows], sample_weight=some.weights[rows])
 
 
-def held_out(found: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDArray[np.float64]]:
+def held_out(lines: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDArray[np.float64]]:
     """Return the probabilities of every sample by a model that saw nothing near it."""
-    blocks = np.array([one.block for one in found])
+    blocks = np.array([line.block for line in lines])
     kinds = np.unique(blocks)
     fold_of = dict(zip(kinds, np.random.default_rng(7).integers(0, FOLDS, len(kinds)), strict=True))
     folds = np.array([fold_of[block] for block in blocks])
@@ -179,28 +179,28 @@ def held_out(found: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDA
     return result
 
 
-def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
+def report(lines: Sequence[Line], of: dict[str, Samples]) -> None:
     """Print the figures of the lines but for those after real sessions, many of which are alike."""
-    chances = held_out(found, of)
-    languages = np.array([one.language for one in found])
-    judged = np.array([one.weight == 1 for one in found])
-    print(f"{len(found):,} lines: {dict(Counter(languages.tolist()).most_common())}")
+    chances = held_out(lines, of)
+    languages = np.array([line.language for line in lines])
+    judged = np.array([line.weight == 1 for line in lines])
+    print(f"{len(lines):,} lines: {dict(Counter(languages.tolist()).most_common())}")
     print(f"judged: {judged.sum():,}")
     wanted, likely = of["wants"].classes[judged], chances["wants"][judged]
     print("\n| wanted | lines | found | right where said |\n|---|---|---|---|")
     guess = likely.argmax(1)
     for place, name in enumerate(WANTS):
-        there, said = wanted == place, guess == place
-        both = (there & said).sum()
-        print(f"| {name} | {there.sum()} | {both / there.sum():.3f} | {both / said.sum():.3f} |")
-    known = of["corrects"].weights > 0
-    corrects, sure = of["corrects"].classes[known], chances["corrects"][known, 1]
+        there, guessed = wanted == place, guess == place
+        both = (there & guessed).sum()
+        print(f"| {name} | {there.sum()} | {both / there.sum():.3f} | {both / guessed.sum():.3f} |")
+    is_known = of["corrects"].weights > 0
+    corrects, sure = of["corrects"].classes[is_known], chances["corrects"][is_known, 1]
     order = np.argsort(-sure)
     first = order[: corrects.sum()]
     print(f"\ncorrections: {corrects[first].mean():.3f} right of as many as there are")
     some = of["lasts"]
     lasts = 1 - chances["lasts"][:, 0]
-    of_line, marked = np.zeros(len(found)), np.zeros(len(found), np.bool_)
+    of_line, marked = np.zeros(len(lines)), np.zeros(len(lines), np.bool_)
     np.maximum.at(of_line, some.line, lasts)
     np.logical_or.at(marked, some.line, some.classes > 0)
     of_line, marked, languages = of_line[judged], marked[judged], languages[judged]

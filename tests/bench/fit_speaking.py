@@ -75,39 +75,41 @@ class Prompt:
 def live(story: dict[str, Any], days: int = 0, weight: float = OTHERS) -> list[Prompt]:
     """Return what might be said at each probe of a story with ordinary days in between."""
     lived = ordinary.life(story, days) if days else story
-    found = []
+    cases = []
     for probe in told(lived, nights=20):
-        said = tuple(one for asked in probe.asked for one in _said(probe, asked))
-        found.append(Prompt(str(story["name"]), probe.kind, bool(probe.needs), weight, said))
-    return found
+        sentences = tuple(
+            sentence for question in probe.asked for sentence in _said(probe, question)
+        )
+        cases.append(Prompt(str(story["name"]), probe.kind, bool(probe.needs), weight, sentences))
+    return cases
 
 
-def _said(probe: Served, asked: Asked) -> Iterator[Said]:
-    about = tokenizer.terms(asked[1])
-    for hit, signs in speaking.features(*asked):
+def _said(probe: Served, question: Asked) -> Iterator[Said]:
+    about = tokenizer.terms(question[1])
+    for hit, signs in speaking.features(*question):
         text = plain(block([note(hit.memory, about=about)]).text)
         serves = bool(probe.needs) and holds(text, probe.needs)
         kind = speaking.kind_of(hit.memory).replace("quote", "note")
         yield Said(kind, signs, touches(text, probe.needs), serves)
 
 
-def ask_history(given: str) -> list[Prompt]:
+def ask_history(text: str) -> list[Prompt]:
     """Return what might be said to the questions to a project's history."""
-    name, clone = histories.find_set(given)
+    name, clone = histories.find_set(text)
     lines = (histories.SETS / f"{name}.jsonl").read_text().splitlines()
-    questions = {one["query"]: one["answers"] for one in map(json.loads, lines)}
-    asked: list[Asked] = []
-    with listening(asked):
+    questions = {question["query"]: question["answers"] for question in map(json.loads, lines)}
+    cases: list[Asked] = []
+    with listening(cases):
         histories.ask(clone, [json.loads(line) for line in lines], "lexical")
-    found = []
-    for one in asked:
-        answers = questions[one[1]]
-        said = []
-        for hit, signs in speaking.features(*one):
+    sentences = []
+    for case in cases:
+        answers = questions[case[1]]
+        chosen = []
+        for hit, signs in speaking.features(*case):
             is_right = json.loads(hit.memory.metadata or "{}").get("commit") in answers
-            said.append(Said("note", signs, is_right, is_right))
-        found.append(Prompt(name, "commit", bool(answers), OTHERS, tuple(said)))
-    return found
+            chosen.append(Said("note", signs, is_right, is_right))
+        sentences.append(Prompt(name, "commit", bool(answers), OTHERS, tuple(chosen)))
+    return sentences
 
 
 FEW = 5  # notes of a home, beside all of them in one
@@ -119,27 +121,29 @@ def ask_notes(path: Path) -> list[Prompt]:
     notes, others = data["notes"], data["others"]
     quiet = [p["prompt"] for story in stories() for p in story["probes"] if not p["needs"]]
     homes = [notes, *(notes[at : at + FEW] for at in range(0, len(notes), FEW))]
-    found = []
+    prompts = []
     for number, some in enumerate(homes):
-        texts = [one["text"] for one in some]
-        asked = _ask_home(
+        texts = [row["text"] for row in some]
+        cases = _ask_home(
             [*texts, *(others if not number else others[:FEW])],
-            [*(one["question"] for one in some), *quiet[number :: len(homes)]],
+            [*(row["question"] for row in some), *quiet[number :: len(homes)]],
         )
-        wanted = {one["question"]: one["text"] for one in some}
-        for one in asked:
-            said = []
-            for hit, signs in speaking.features(*one):
-                is_right = hit.memory.content == wanted.get(one[1])
-                said.append(Said("note", signs, is_right, is_right))
-            kind = "note" if one[1] in wanted else "silent"
-            found.append(Prompt(f"notes {number % 4}", kind, one[1] in wanted, 2.0, tuple(said)))
-    return found
+        wanted = {row["question"]: row["text"] for row in some}
+        for case in cases:
+            chosen = []
+            for hit, signs in speaking.features(*case):
+                is_right = hit.memory.content == wanted.get(case[1])
+                chosen.append(Said("note", signs, is_right, is_right))
+            kind = "note" if case[1] in wanted else "silent"
+            prompts.append(
+                Prompt(f"notes {number % 4}", kind, case[1] in wanted, 2.0, tuple(chosen))
+            )
+    return prompts
 
 
 def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
     """Return what is asked of `speaking` where these texts were recorded, and nothing else."""
-    asked: list[Asked] = []
+    cases: list[Asked] = []
     with tempfile.TemporaryDirectory(prefix="mnemolog-notes-") as name:
         home, folder = Path(name) / "home", Path(name) / "notes"
         (folder / ".git").mkdir(parents=True)
@@ -149,29 +153,32 @@ def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
         with EventLog(tenant.tenant(home).log, create=True) as log:
             commands.import_drafts(log, drafts, micros(world.at))
         world.night()
-        with world.awake() as hooks, listening(asked):
+        with world.awake() as hooks, listening(cases):
             for number, prompt in enumerate(prompts):
-                told = {"prompt": prompt, "prompt_id": str(number)}
-                world.tell(hooks, f"s{number}", "UserPromptSubmit", **told)
-    return asked
+                payload = {"prompt": prompt, "prompt_id": str(number)}
+                world.tell(hooks, f"s{number}", "UserPromptSubmit", **payload)
+    return cases
 
 
 def fitted(prompts: Sequence[Prompt], kind: str) -> object:
     """Return the model of a kind of memory, over its SIGNS."""
     rows = [
-        (prompt.weight, said) for prompt in prompts for said in prompt.said if said.kind == kind
+        (prompt.weight, sentence)
+        for prompt in prompts
+        for sentence in prompt.said
+        if sentence.kind == kind
     ]
     model = make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=800))
     return model.fit(
-        [_signs(said) for _, said in rows],
-        [said.helps for _, said in rows],
+        [_signs(sentence) for _, sentence in rows],
+        [sentence.helps for _, sentence in rows],
         logisticregression__sample_weight=[weight for weight, _ in rows],
     )
 
 
-def _signs(said: Said) -> list[float]:
-    by_name = dict(zip(speaking.FEATURES, said.signs, strict=True))
-    return [by_name[name] for name in SIGNS[said.kind].split()]
+def _signs(sentence: Said) -> list[float]:
+    by_name = dict(zip(speaking.FEATURES, sentence.signs, strict=True))
+    return [by_name[name] for name in SIGNS[sentence.kind].split()]
 
 
 def judge(prompts: Sequence[Prompt]) -> None:
@@ -182,16 +189,16 @@ def judge(prompts: Sequence[Prompt]) -> None:
         for source in sorted({other.source for other in prompts}):
             model = fitted([other for other in prompts if other.source != source], kind)
             for prompt in prompts:
-                rows = [said for said in prompt.said if said.kind == kind]
+                rows = [sentence for sentence in prompt.said if sentence.kind == kind]
                 if prompt.source == source and rows:
                     likely = model.predict_proba([_signs(row) for row in rows])[:, 1]
                     at = int(np.argmax(likely))
                     best.append((float(likely[at]), rows[at].helps, prompt.needs_any))
         for bar in BARS:
-            said = [one for one in best if one[0] >= bar]
-            right = sum(helps for _, helps, _ in said)
-            idle = sum(not needs for _, _, needs in said)
-            print(f"| {kind} | {bar} | {right} | {len(said)} | {idle} |")
+            chosen = [scored for scored in best if scored[0] >= bar]
+            right = sum(helps for _, helps, _ in chosen)
+            idle = sum(not needs for _, _, needs in chosen)
+            print(f"| {kind} | {bar} | {right} | {len(chosen)} | {idle} |")
 
 
 def report(prompts: Sequence[Prompt]) -> None:

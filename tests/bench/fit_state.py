@@ -142,15 +142,15 @@ def report(some: list[Pair], x: Floats, y: npt.NDArray[np.int64], w: Floats) -> 
         )
     )
     p = np.zeros((len(some), len(RELATIONS)), np.float32)
-    held = by_slot == by_template
+    is_held_out = by_slot == by_template
     for fold in range(FOLDS):
-        seen = (by_slot != fold) & (by_template != fold)
-        unseen = held & (by_slot == fold)
-        p[unseen] = average(fit_all(x[seen], y[seen], w[seen]), x[unseen])
+        is_training = (by_slot != fold) & (by_template != fold)
+        unseen = is_held_out & (by_slot == fold)
+        p[unseen] = average(fit_all(x[is_training], y[is_training], w[is_training]), x[unseen])
     some, y, p = (
-        [pair for pair, is_held in zip(some, held, strict=True) if is_held],
-        y[held],
-        p[held],
+        [pair for pair, is_held in zip(some, is_held_out, strict=True) if is_held],
+        y[is_held_out],
+        p[is_held_out],
     )
     may = [may_be_over(parse(pair.older), parse(pair.newer)) for pair in some]
     doubted = [is_doubtful(parse(pair.older), parse(pair.newer)) for pair in some]
@@ -169,7 +169,9 @@ def report(some: list[Pair], x: Floats, y: npt.NDArray[np.int64], w: Floats) -> 
         sure, unsure = sure_and_unsure(over[mask])
         print(f"{name}: sure {sure:.3f}, unsure {unsure:.3f} of {mask.sum()}")
     wrong = [(over[i], some[i]) for i in np.flatnonzero(~is_over & (over >= SURE))]
-    for value, pair in sorted(wrong, key=lambda one: -one[0])[:: max(1, len(wrong) // 25)][:25]:
+    for value, pair in sorted(wrong, key=lambda scored: -scored[0])[:: max(1, len(wrong) // 25)][
+        :25
+    ]:
         print(
             f"    wrongly over {value:.2f} {pair.family}: {pair.older} => {pair.newer}",
             file=sys.stderr,
@@ -181,8 +183,8 @@ def report_lookalikes(models: list[Model]) -> None:
     rows = LOOKALIKES.read_text(encoding="utf-8").splitlines()
     texts = [row.split("\t") for row in rows if not row.startswith("#")]
     counts: Counter[str] = Counter()
-    for one, other in texts:
-        counts.update(parse(one).terms | parse(other).terms)
+    for older, other in texts:
+        counts.update(parse(older).terms | parse(other).terms)
     for name, turns in (("in one session", 1), ("in two", -1)):
         x = np.array(
             [

@@ -55,7 +55,7 @@ class Result:
         return self.low > LIMIT
 
 
-def judge(what: str, pairs: Sequence[tuple[float, float]]) -> Result:
+def judge(title: str, pairs: Sequence[tuple[float, float]]) -> Result:
     """Return the row of `pairs`, the CPU seconds of this version and of the other.
 
     Its interval is that of the median ratio, at 95 %. Raise ValueError for fewer than six pairs,
@@ -64,14 +64,14 @@ def judge(what: str, pairs: Sequence[tuple[float, float]]) -> Result:
     ratios = sorted(ours / theirs for ours, theirs in pairs)
     count = len(ratios)
     if count < 6:
-        raise ValueError(f"{what}: {count} pairs are too few, take six or more")
+        raise ValueError(f"{title}: {count} pairs are too few, take six or more")
     tail, rank = 1, 0  # tail / 2**count: how likely at most `rank` ratios are below the true median
     while (tail + math.comb(count, rank + 1)) / 2**count <= 0.025:
         rank += 1
         tail += math.comb(count, rank)
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
     median = statistics.median(ratios)
-    return Result(what, ours, theirs, median, ratios[rank], ratios[count - 1 - rank])
+    return Result(title, ours, theirs, median, ratios[rank], ratios[count - 1 - rank])
 
 
 def base(root: Path, page: str, override: str | None) -> str:
@@ -97,11 +97,11 @@ def worktree(root: Path, ref: str, folder: Path) -> Iterator[Path]:
     """Check a commit out into `folder` for the time of this context; raise NotComparable where the
     clone does not have it.
     """
-    known = subprocess.run(
+    completed = subprocess.run(
         ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"],
         stdout=subprocess.DEVNULL,
     )
-    if known.returncode:
+    if completed.returncode:
         raise NotComparable(
             f"this clone does not have {ref}: `git fetch --unshallow --tags` gets it, or name a "
             "commit that it has: make bench-gate AGAINST=COMMIT"
@@ -174,7 +174,7 @@ def compare(override: str | None, is_written: bool) -> list[Result]:
                 Version(this, ROOT, folder / "this"), Version(commit, code, folder / "other")
             )
             measure(versions, folder)
-    results = [judge(what, pairs) for what, pairs in versions.pairs.items()]
+    results = [judge(name, pairs) for name, pairs in versions.pairs.items()]
     table = report(results, versions, against)
     print(table)
     if is_written and not any(row.is_slower for row in results):  # red is nothing to compare with

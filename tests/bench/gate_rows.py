@@ -86,19 +86,19 @@ class Comparison:
         """
         for place, number in enumerate(numbers):
             order = [self.this, self.other] if number % 2 else [self.other, self.this]
-            for what, row in rows.items():
+            for name, row in rows.items():
                 spent: dict[Version, float] = {}
-                for version in order if what not in self.left_out else ():
+                for version in order if name not in self.left_out else ():
                     try:
                         spent[version] = row(version, number)
                     except SystemExit as error:  # as the benchmark's helpers end
-                        if version is self.this or what in self.pairs:
+                        if version is self.this or name in self.pairs:
                             raise
-                        self.left_out.append(what)
-                        print(f"{what} is left out: {error}", file=sys.stderr)
+                        self.left_out.append(name)
+                        print(f"{name} is left out: {error}", file=sys.stderr)
                 if place and len(spent) == 2:
                     pair = spent[self.this], spent[self.other]
-                    self.pairs.setdefault(what, []).append(pair)
+                    self.pairs.setdefault(name, []).append(pair)
 
 
 def measure(versions: Comparison, folder: Path) -> None:
@@ -178,8 +178,8 @@ def rows_in_process(
         return recall
 
     return {
-        what: row(mode, queries[number * share :])
-        for number, (mode, what) in enumerate(IN_PROCESS.items())
+        name: row(mode, queries[number * share :])
+        for number, (mode, name) in enumerate(IN_PROCESS.items())
     }
 
 

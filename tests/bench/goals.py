@@ -28,11 +28,11 @@ class Goal:
     is_least: bool = False  # else it is the most
 
 
-def ratio(what: str, who: str) -> Callable[[Figures, int], tuple[float, str] | None]:
+def ratio(title: str, who: str) -> Callable[[Figures, int], tuple[float, str] | None]:
     """How many times ours a rival needs."""
 
     def found(figures: Figures, size: int) -> tuple[float, str] | None:
-        ours, theirs = figures.get((what, OURS, size)), figures.get((what, who, size))
+        ours, theirs = figures.get((title, OURS, size)), figures.get((title, who, size))
         if ours is None or theirs is None:
             return None
         value = theirs.value / ours.value
@@ -41,19 +41,19 @@ def ratio(what: str, who: str) -> Callable[[Figures, int], tuple[float, str] | N
     return found
 
 
-def value(what: str) -> Callable[[Figures, int], tuple[float, str] | None]:
+def value(title: str) -> Callable[[Figures, int], tuple[float, str] | None]:
     def found(figures: Figures, size: int) -> tuple[float, str] | None:
-        one = figures.get((what, OURS, size))
-        return None if one is None else (one.value, shown(one.value, one.unit))
+        figure = figures.get((title, OURS, size))
+        return None if figure is None else (figure.value, shown(figure.value, figure.unit))
 
     return found
 
 
-def growth(what: str, since: int) -> Callable[[Figures, int], tuple[float, str] | None]:
+def growth(title: str, since: int) -> Callable[[Figures, int], tuple[float, str] | None]:
     """How many times what it was at a smaller size, for each tenfold of the memories."""
 
     def found(figures: Figures, size: int) -> tuple[float, str] | None:
-        before, now = figures.get((what, OURS, since)), figures.get((what, OURS, size))
+        before, now = figures.get((title, OURS, since)), figures.get((title, OURS, size))
         if before is None or now is None:
             return None
         tenfold = (now.value / before.value) ** (1 / np.log10(size / since))
@@ -65,12 +65,14 @@ def growth(what: str, since: int) -> Callable[[Figures, int], tuple[float, str] 
 def lead(figures: Figures, size: int) -> tuple[float, str] | None:
     """How many times ours the fastest index needs; 0 where any index finds more than ours."""
     ours = figures.get((dense.NEAREST, OURS, size))
-    known = ((who, figures.get((dense.NEAREST, who, size))) for who in dense.RIVALS)
-    indexes = [one for who, one in known if dense.RIVALS[who] is not None and one is not None]
+    figures_ = ((who, figures.get((dense.NEAREST, who, size))) for who in dense.RIVALS)
+    indexes = [
+        share for who, share in figures_ if dense.RIVALS[who] is not None and share is not None
+    ]
     if ours is None or not indexes:
         return None
-    fastest = min(indexes, key=lambda one: one.value)
-    finds_more = max(indexes, key=lambda one: one.recall or 0.0)
+    fastest = min(indexes, key=lambda figure: figure.value)
+    finds_more = max(indexes, key=lambda figure: figure.recall or 0.0)
     ahead = fastest.value / ours.value
     text = (
         f"{times(ahead)} ({fastest.who}), recall {ours.recall:.3f} "
@@ -88,17 +90,17 @@ _OF_PMB = (1_000, 10_000)
 _MILLION = 1_000_000
 
 
-def _hybrid(what: str, model: str) -> str:
-    return f"{pmb.hybrid(what, model)}, CPU"
+def _hybrid(title: str, model: str) -> str:
+    return f"{pmb.hybrid(title, model)}, CPU"
 
 
 def _at_least(
-    text: str, what: str, who: str, bounds: Mapping[int, float] | Sequence[int], n: float = 0
+    text: str, title: str, who: str, bounds: Mapping[int, float] | Sequence[int], n: float = 0
 ) -> Iterator[Goal]:
     """Yield a goal on a ratio for each size; sizes without bounds of their own share `n`."""
     by_size = bounds if isinstance(bounds, Mapping) else dict.fromkeys(bounds, n)
     for size, bound in by_size.items():
-        yield Goal(text, size, ratio(what, who), bound, is_least=True)
+        yield Goal(text, size, ratio(title, who), bound, is_least=True)
 
 
 RATIOS = (
@@ -190,8 +192,8 @@ BUDGETS = (
     Goal("recall over HTTP, hybrid, p50 ms", _MILLION, value(f"{service.AUTO}, p50"), 12),
     Goal("full build, wall s", _MILLION, value(f"{builds.FULL}, wall"), 150),
     *(
-        Goal(f"full build, MiB {held}", _MILLION, value(f"{builds.FULL}, {held}"), 2_000)
-        for held in builds.HELD
+        Goal(f"full build, MiB {kind}", _MILLION, value(f"{builds.FULL}, {kind}"), 2_000)
+        for kind in builds.HELD
     ),
     Goal("build of 1,000 new memories, wall s", _MILLION, value(f"{builds.NEW}, wall"), 3),
     Goal("quick build of 1,000 new memories, wall s", _MILLION, value(f"{builds.QUICK}, wall"), 3),
@@ -199,12 +201,12 @@ BUDGETS = (
     Goal("server's anonymous memory, MiB", _MILLION, value(_ANONYMOUS), 250),
     *(
         Goal(
-            f"{what}, {measure}: ten times the memories, since {since:,}",
+            f"{measured}, {measure}: ten times the memories, since {since:,}",
             size,
-            growth(f"{what}, {measure}", since),
+            growth(f"{measured}, {measure}", since),
             4,
         )
-        for what in (service.LEXICAL, service.AUTO)
+        for measured in (service.LEXICAL, service.AUTO)
         for measure in ("CPU", "p50")
         for since, size in ((10_000, 100_000), (100_000, _MILLION), (10_000, _MILLION))
     ),
@@ -214,19 +216,19 @@ GOALS = RATIOS + BUDGETS
 
 def markdown(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> str:
     """Return a table of the goals at the sizes measured; the others are named in a line below."""
-    known = {(figure.what, figure.who, figure.size): figure for figure in figures}
+    by_goal = {(figure.what, figure.who, figure.size): figure for figure in figures}
     heads = ["| goal | memories | bound | measured | |", "|---|---|---|---|---|"]
     lines: list[str] = []
     unknown: dict[str, list[str]] = {}
     for goal in goals:
-        found = goal.found(known, goal.size)
+        value_ = goal.found(by_goal, goal.size)
         bound = f"{'at least' if goal.is_least else 'at most'} {goal.bound:,g}"
-        if found is None:
+        if value_ is None:
             unknown.setdefault(goal.text, []).append(f"{goal.size:,}")
             continue
-        measured, text = found
-        kept = measured >= goal.bound if goal.is_least else measured <= goal.bound
-        mark = "met" if kept else "**missed**"
+        measured, text = value_
+        is_met = measured >= goal.bound if goal.is_least else measured <= goal.bound
+        mark = "met" if is_met else "**missed**"
         lines.append(f"| {goal.text} | {goal.size:,} | {bound} | {text} | {mark} |")
     if lines:
         lines = heads + lines

@@ -16,9 +16,9 @@ PANELS = {
     "BM25, four keywords (CPU ms)": (lexical.KEYWORDS,),
     "the nearest ten vectors (CPU ms)": (dense.NEAREST,),
     "over HTTP (server's CPU ms)": tuple(
-        f"{what}, CPU" for what in (service.LEXICAL, service.AUTO, service.FRESH, service.WRITE)
+        f"{work}, CPU" for work in (service.LEXICAL, service.AUTO, service.FRESH, service.WRITE)
     ),
-    "builds (CPU s)": tuple(f"{what}, CPU" for what in (builds.FULL, builds.NEW, builds.QUICK)),
+    "builds (CPU s)": tuple(f"{work}, CPU" for work in (builds.FULL, builds.NEW, builds.QUICK)),
 }
 
 
@@ -35,20 +35,20 @@ def exponent(series: Sequence[Figure]) -> float | None:
 
 def series(figures: Iterable[Figure]) -> dict[tuple[str, str], list[Figure]]:
     """Return the figures by what and who, as first met, each by size."""
-    found: dict[tuple[str, str], list[Figure]] = {}
+    by_line: dict[tuple[str, str], list[Figure]] = {}
     for figure in figures:
-        found.setdefault((figure.what, figure.who), []).append(figure)
-    return {key: sorted(those, key=lambda one: one.size) for key, those in found.items()}
+        by_line.setdefault((figure.what, figure.who), []).append(figure)
+    return {key: sorted(those, key=lambda figure: figure.size) for key, those in by_line.items()}
 
 
 def tenfold(figures: Sequence[Figure]) -> str:
     """Return a table of what ten times the memories cost, of all ours that PANELS draw."""
-    drawn = {what for whats in PANELS.values() for what in whats}
-    drawn |= {f"{what}, p50" for what in (service.LEXICAL, service.AUTO, service.FRESH)}
+    drawn = {title for whats in PANELS.values() for title in whats}
+    drawn |= {f"{work}, p50" for work in (service.LEXICAL, service.AUTO, service.FRESH)}
     ours = {
-        what: {one.size: one.value for one in those}
-        for (what, who), those in series(figures).items()
-        if who == OURS and what in drawn
+        title: {figure.size: figure.value for figure in those}
+        for (title, who), those in series(figures).items()
+        if who == OURS and title in drawn
     }
     sizes = sorted({size for values in ours.values() for size in values})
     steps = [(size, 10 * size) for size in sizes if 10 * size in sizes]
@@ -56,12 +56,12 @@ def tenfold(figures: Sequence[Figure]) -> str:
         return ""
     heads = ["ten times the memories", *(f"{small:,} to {large:,}" for small, large in steps)]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for what, values in ours.items():
+    for title, values in ours.items():
         cells = [
             f"{values[large] / values[small]:.1f}x" if {small, large} <= values.keys() else ""
             for small, large in steps
         ]
-        lines.append(f"| {what} | {' | '.join(cells)} |")
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -85,7 +85,7 @@ def draw(figures: Sequence[Figure], target: Path) -> None:
             name = what.removesuffix(", CPU") if who == OURS and len(PANELS[title]) > 1 else who
             grows = exponent(those)
             label = name if grows is None else f"{name}: size^{grows:.2f}"
-            sizes, values = [one.size for one in those], [one.value for one in those]
+            sizes, values = [figure.size for figure in those], [figure.value for figure in those]
             panel.plot(sizes, values, "o-", label=label, linewidth=2.5 if who == OURS else 1.2)
         panel.set(xscale="log", yscale="log", title=title, xlabel="memories")
         panel.grid(alpha=0.3, which="both")

@@ -59,12 +59,12 @@ class Outcome:
     def rank(self) -> int | None:
         """The place of the first hit that answers, from 1 on."""
         answers = self.question["answers"]
-        return next((at for at, one in enumerate(self.hits, 1) if one[0] in answers), None)
+        return next((at for at, hit in enumerate(self.hits, 1) if hit[0] in answers), None)
 
     @property
     def is_near(self) -> bool:
         """Whether one of the nearest answers, however sure the memory is."""
-        return any(one[0] in self.question["answers"] for one in self.nearest)
+        return any(hit[0] in self.question["answers"] for hit in self.nearest)
 
     @property
     def is_kept(self) -> bool:
@@ -120,20 +120,23 @@ def _ask(
 ) -> Outcome:
     hits = _search(question["query"], tenants, project, commits)
     nearest = _search(question["query"], tenants, project, commits, min_confidence=0.0, top_k=TOP)
-    told = {
+    payload = {
         "session_id": question["id"],
         "cwd": str(work),
         "hook_event_name": "UserPromptSubmit",
         "prompt": question["query"],
         "prompt_id": question["id"],
     }
-    said = (hooks.answer(HOSTS["claude-code"], told) or {}).get("hookSpecificOutput", {})
-    lines = str(said.get("additionalContext", "")).splitlines()
+    output = (hooks.answer(HOSTS["claude-code"], payload) or {}).get("hookSpecificOutput", {})
+    lines = str(output.get("additionalContext", "")).splitlines()
     read = [msgspec.json.decode(line) for line in lines if line.startswith("{")]
     by_short = {short_id(id_): id_ for id_ in commits}
     notes = [
-        (commits.get(by_short.get(str(one["id"]), str(one["id"])), ""), str(one.get("text", one)))
-        for one in read
+        (
+            commits.get(by_short.get(str(memory["id"]), str(memory["id"])), ""),
+            str(memory.get("text", memory)),
+        )
+        for memory in read
     ]
     is_stored = bool(set(question["answers"]) & set(commits.values()))
     return Outcome(question, hits, nearest, notes, is_stored)
@@ -143,21 +146,28 @@ def _search(
     query: str, tenants: OpenTenants, project: str | None, commits: dict[str, str], **settings: Any
 ) -> list[tuple[str, str, float]]:
     opened, now = tenants.get("default"), micros(datetime.now(UTC))
-    asked = RecallRequest(query=query, project=project, touch=False, **settings)
-    found, _ = answer(opened.reader, asked, tenants.settings.choices, now)
+    request = RecallRequest(query=query, project=project, touch=False, **settings)
+    recalled, _ = answer(opened.reader, request, tenants.settings.choices, now)
     return [
-        (commits.get(hit["id"], ""), hit["text"], hit["confidence"]) for hit in found["hits"][:TOP]
+        (commits.get(hit["id"], ""), hit["text"], hit["confidence"])
+        for hit in recalled["hits"][:TOP]
     ]
 
 
 def row(name: str, outcomes: Sequence[Outcome]) -> str:
-    asked = [outcome for outcome in outcomes if outcome.question["answers"]]
+    answerable = [outcome for outcome in outcomes if outcome.question["answers"]]
     none = [outcome for outcome in outcomes if not outcome.question["answers"]]
-    cells = [sum(one.within(places) for one in asked) for places in (1, 3, 5)]
-    cells += [sum(one.is_near for one in asked)]
-    cells += [sum(one.is_kept for one in asked), sum(bool(one.notes) for one in asked)]
-    cells += [sum(not one.notes for one in none), sum(one.is_stored for one in asked)]
-    return f"| {name} | {' | '.join(map(str, cells))} | {len(asked)} + {len(none)} |"
+    cells = [sum(answer.within(places) for answer in answerable) for places in (1, 3, 5)]
+    cells += [sum(answer.is_near for answer in answerable)]
+    cells += [
+        sum(answer.is_kept for answer in answerable),
+        sum(bool(answer.notes) for answer in answerable),
+    ]
+    cells += [
+        sum(not answer.notes for answer in none),
+        sum(answer.is_stored for answer in answerable),
+    ]
+    return f"| {name} | {' | '.join(map(str, cells))} | {len(answerable)} + {len(none)} |"
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
@@ -166,24 +176,22 @@ def show(outcomes: Sequence[Outcome]) -> None:
             f"@{outcome.rank}" if outcome.rank else ("-" if outcome.question["answers"] else "none")
         )
         stored = "" if outcome.is_stored or not outcome.question["answers"] else " NOT STORED"
-        kept = "kept" if outcome.is_kept else "spoke" if outcome.notes else "silent"
-        print(f"{outcome.question['id']} {mark} {kept}{stored}: {outcome.question['query']}")
+        fate = "kept" if outcome.is_kept else "spoke" if outcome.notes else "silent"
+        print(f"{outcome.question['id']} {mark} {fate}{stored}: {outcome.question['query']}")
         if outcome.rank != 1 or not outcome.is_kept:
             for commit, text, confidence in outcome.nearest:
                 print(f"      {commit} {confidence:.2f} {text.splitlines()[0][:100]}")
 
 
-def find_set(given: str) -> tuple[str, Path]:
+def find_set(text: str) -> tuple[str, Path]:
     """Return the name of the set that a clone is for, and its folder."""
-    name, is_named, path = given.partition("=")
-    folder = Path(path if is_named else given)
+    name, is_named, path = text.partition("=")
+    folder = Path(path if is_named else text)
     names = (
-        [name]
-        if is_named
-        else [other.stem for other in SETS.glob("*.jsonl") if other.stem in given]
+        [name] if is_named else [other.stem for other in SETS.glob("*.jsonl") if other.stem in text]
     )
     if len(names) != 1:
-        sys.exit(f"{given}: say which set it is for, as NAME=CLONE")
+        sys.exit(f"{text}: say which set it is for, as NAME=CLONE")
     return names[0], folder
 
 
@@ -197,8 +205,8 @@ def main() -> None:
     args = parser.parse_args()
     every: list[Outcome] = []
     rows = []
-    for given in args.clones:
-        name, clone = find_set(given)
+    for words in args.clones:
+        name, clone = find_set(words)
         lines = (SETS / f"{name}.jsonl").read_text().splitlines()
         outcomes = ask(clone, [json.loads(line) for line in lines], args.embedder)
         if args.show:

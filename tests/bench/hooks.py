@@ -24,11 +24,11 @@ WARM = 20
 INTERPRETER = [sys.executable, "-I", "-S"]
 
 
-def figures(size: int, home: Path, server: Server, asked: Sequence[str]) -> Iterator[Figure]:
+def figures(size: int, home: Path, server: Server, queries: Sequence[str]) -> Iterator[Figure]:
     """Time hooks of a running server; every question comes once, as an answer is not repeated."""
-    yield from over_http(size, PROMPT, server, [prompt(one, "http") for one in asked[:CALLS]])
+    yield from over_http(size, PROMPT, server, [prompt(query, "http") for query in queries[:CALLS]])
     yield from over_http(size, ACTION, server, [action(number) for number in range(CALLS)])
-    yield from by_client(size, home, [prompt(one, "client") for one in asked[:RUNS]])
+    yield from by_client(size, home, [prompt(query, "client") for query in queries[:RUNS]])
 
 
 def prompt(text: str, session: str) -> dict[str, Any]:
@@ -43,19 +43,19 @@ def action(number: int) -> dict[str, Any]:
 
 
 def over_http(
-    size: int, what: str, server: Server, events: Sequence[Mapping[str, Any]]
+    size: int, title: str, server: Server, events: Sequence[Mapping[str, Any]]
 ) -> Iterator[Figure]:
     """Time events, all but the first WARM, over one kept connection; loopback is in it."""
     times = []
     for event in events:
         began = time.perf_counter()
-        status, said = server.client.asked("POST", "/v1/hooks/claude-code", dict(event))
+        status, answer = server.client.asked("POST", "/v1/hooks/claude-code", dict(event))
         times.append((time.perf_counter() - began) * 1e3)
         if status not in (200, 204):
-            sys.exit(f"the hook gave {status}: {said[:400]!r}")
+            sys.exit(f"the hook gave {status}: {answer[:400]!r}")
     cuts = statistics.quantiles(times[WARM:], n=100)
     for percent in (50, 95):
-        yield figure(size, what, cuts[percent - 1], f"p{percent}", "ms")
+        yield figure(size, title, cuts[percent - 1], f"p{percent}", "ms")
 
 
 def by_client(size: int, home: Path, events: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
@@ -73,7 +73,7 @@ def by_client(size: int, home: Path, events: Sequence[Mapping[str, Any]]) -> Ite
             spent[name].append(cpu_s(command, env, json.dumps(event)) * 1e3)
             wall[name].append((time.perf_counter() - began) * 1e3)
     for measure, times in (("p50", wall), ("CPU", spent)):
-        median = {name: statistics.median(found) for name, found in times.items()}
+        median = {name: statistics.median(seconds) for name, seconds in times.items()}
         yield figure(size, BARE, median[BARE], measure, "ms")
         yield figure(size, CLIENT, median[CLIENT], measure, "ms")
         yield figure(size, BEYOND, median[CLIENT] - median[BARE], measure, "ms")

@@ -62,9 +62,9 @@ def measure(home: Path) -> tuple[list[float], float]:
 
 
 def search(client, text: str) -> None:  # type: ignore[no-untyped-def]
-    status, said = client.asked("GET", f"/t/default/memories?{urlencode({'q': text})}")
+    status, answer = client.asked("GET", f"/t/default/memories?{urlencode({'q': text})}")
     if status != 200:
-        sys.exit(f"{text!r} gave {status}: {said[:400]!r}")
+        sys.exit(f"{text!r} gave {status}: {answer[:400]!r}")
 
 
 def questions(home: Path) -> list[str]:

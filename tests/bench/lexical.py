@@ -38,8 +38,8 @@ def ours(documents: Sequence[Terms], folder: Path) -> Search:
 
     def search(terms: Terms) -> object:
         scores = index.scores(terms, exact=True)
-        found = top_k(scores, everything, TOP)
-        return found, scores[found]
+        best = top_k(scores, everything, TOP)
+        return best, scores[best]
 
     return search
 
@@ -72,8 +72,8 @@ def fts5(documents: Sequence[Terms], folder: Path) -> Search:
 
     def search(terms: Terms) -> object:
         any_of = " OR ".join(f'"{term}"' for term in terms)
-        asked = "SELECT rowid FROM memories WHERE memories MATCH ? ORDER BY rank LIMIT ?"
-        return connection.execute(asked, (any_of, TOP)).fetchall()
+        sql = "SELECT rowid FROM memories WHERE memories MATCH ? ORDER BY rank LIMIT ?"
+        return connection.execute(sql, (any_of, TOP)).fetchall()
 
     return search
 
@@ -106,7 +106,7 @@ RIVALS = {
 def figures(size: int) -> Iterator[Figure | Note]:
     """Time the best TOP of two kinds of query, and making the index."""
     corpus = list(texts(size))
-    documents = [tokenizer.terms(one) for one in corpus]
+    documents = [tokenizer.terms(text) for text in corpus]
     searches: dict[str, Search] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for who, (module, make) in {OURS: ("numpy", ours), **RIVALS}.items():
@@ -117,26 +117,26 @@ def figures(size: int) -> Iterator[Figure | Note]:
                 continue
             seconds, searches[who] = cpu_s(partial(make, documents, Path(folder)))
             yield Figure(size, INDEX, who, seconds, "s")
-        for what, asked in ((QUESTION, questions), (KEYWORDS, keywords)):
-            terms = [tokenizer.terms(one) for one in asked(corpus, QUERIES)]
+        for name, queries in ((QUESTION, questions), (KEYWORDS, keywords)):
+            terms = [tokenizer.terms(query) for query in queries(corpus, QUERIES)]
             if REFERENCE in searches:
-                yield checked(size, what, searches, terms[:CHECKED])
+                yield checked(size, name, searches, terms[:CHECKED])
             for who, ms in interleaved(searches, terms, BUDGET_S).items():
-                yield Figure(size, what, who, ms, "ms")
-            if what == QUESTION:  # nobody else's data in the processor's caches
+                yield Figure(size, name, who, ms, "ms")
+            if name == QUESTION:  # nobody else's data in the processor's caches
                 for who, search in searches.items():
                     ms = interleaved({who: search}, terms, ALONE_S)[who]
                     yield Figure(size, ALONE, who, ms, "ms")
 
 
-def checked(size: int, what: str, searches: dict[str, Any], asked: Sequence[Terms]) -> Note:
+def checked(size: int, title: str, searches: dict[str, Any], queries: Sequence[Terms]) -> Note:
     """Say that our best are rank_bm25's, up to the order of equals; end where they are not."""
     gap = 0.0
-    for terms in asked:
+    for terms in queries:
         scores = searches[REFERENCE](terms)
-        found, ours = searches[OURS](terms)
-        best_of_all = np.sort(scores)[::-1][: len(found)]
-        gap = max(gap, np.abs(scores[found] - best_of_all).max(), np.abs(ours - best_of_all).max())
+        best, ours = searches[OURS](terms)
+        best_of_all = np.sort(scores)[::-1][: len(best)]
+        gap = max(gap, np.abs(scores[best] - best_of_all).max(), np.abs(ours - best_of_all).max())
     if gap > 1e-3:
-        sys.exit(f"{what} among {size:,}: our best scores are {gap} off rank_bm25's")
-    return Note(f"{what}, {size:,}: the best {TOP} are rank_bm25's; scores differ by {gap:.0e}")
+        sys.exit(f"{title} among {size:,}: our best scores are {gap} off rank_bm25's")
+    return Note(f"{title}, {size:,}: the best {TOP} are rank_bm25's; scores differ by {gap:.0e}")

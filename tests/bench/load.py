@@ -71,14 +71,14 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="made where it is not there, and kept")
     args = parser.parse_args()
     with _home(args.home, args.size) as home, serve(home) as server:
-        load(server, 1, args.size, lambda done: len(done) >= _WARM)
+        load(server, 1, args.size, lambda calls: len(calls) >= _WARM)
         before = held(server)
         began = time.monotonic()
         until = began + args.seconds
-        done = load(server, args.clients, args.size, lambda _: time.monotonic() >= until)
+        calls = load(server, args.clients, args.size, lambda _: time.monotonic() >= until)
         seconds, after = time.monotonic() - began, held(server)
-    print(report(done, args.clients, began, seconds, before, after))
-    if wrong := failures(done, before, after):
+    print(report(calls, args.clients, began, seconds, before, after))
+    if wrong := failures(calls, before, after):
         sys.exit("did not hold: " + "; ".join(wrong))
 
 
@@ -108,9 +108,9 @@ class Load:
         chance, client = random.Random(number), Client(self.port, self.token)
         while not self.is_over.is_set():
             kind = chance.choices(list(MIX), list(MIX.values()))[0]
-            done = _asked(client, kind, *self._request(kind, chance))
-            self.done.append(done)
-            if done.status == 503 and not done.problem:
+            call = _asked(client, kind, *self._request(kind, chance))
+            self.done.append(call)
+            if call.status == 503 and not call.problem:
                 self.is_over.wait(float(client.answered["Retry-After"]))
         client.close()
 
@@ -146,45 +146,47 @@ def _asked(
 ) -> Done:
     began = time.monotonic()
     try:
-        status, said = client.asked(method, path, body)
+        status, answer = client.asked(method, path, body)
     except OSError as error:
         return Done(kind, began, (time.monotonic() - began) * 1e3, 0, problem=repr(error))
     ms = (time.monotonic() - began) * 1e3
     if status == 503 and "Retry-After" in client.answered:
         return Done(kind, began, ms, status)
     if status >= 400:
-        return Done(kind, began, ms, status, problem=f"{status} {said[:200]!r}")
-    inside = json.loads(said)["took_ms"] if kind == RECALL else 0.0
+        return Done(kind, began, ms, status, problem=f"{status} {answer[:200]!r}")
+    inside = json.loads(answer)["took_ms"] if kind == RECALL else 0.0
     return Done(kind, began, ms, status, inside)
 
 
 def held(server: Server) -> Held:
     folder = Path(f"/proc/{server.pid}")
-    said = dict(re.findall(r"^(\w+):\s+(\d+)", (folder / "status").read_text(), re.MULTILINE))
+    status_lines = dict(
+        re.findall(r"^(\w+):\s+(\d+)", (folder / "status").read_text(), re.MULTILINE)
+    )
     return Held(
-        int(said["VmRSS"]) / 1024,
-        int(said["RssAnon"]) / 1024,
-        int(said["Threads"]),
+        int(status_lines["VmRSS"]) / 1024,
+        int(status_lines["RssAnon"]) / 1024,
+        int(status_lines["Threads"]),
         len(list((folder / "fd").iterdir())),
     )
 
 
-def failures(done: Sequence[Done], before: Held, after: Held) -> list[str]:
+def failures(calls: Sequence[Done], before: Held, after: Held) -> list[str]:
     """Return what should have held and did not."""
-    found = [
-        f"{many} x {what}"
-        for what, many in Counter(one.problem for one in done if one.problem).most_common(5)
+    numbers = [
+        f"{many} x {problem}"
+        for problem, many in Counter(call.problem for call in calls if call.problem).most_common(5)
     ]
-    if (p99 := percentiles(times(done, RECALL))[2]) >= P99_MS:
-        found.append(f"p99 of recall is {p99:.0f} ms, not under {P99_MS:.0f}")
+    if (p99 := percentiles(times(calls, RECALL))[2]) >= P99_MS:
+        numbers.append(f"p99 of recall is {p99:.0f} ms, not under {P99_MS:.0f}")
     if (grown := after.resident_mib - before.resident_mib) >= GROWTH_MIB:
-        found.append(f"the server grew by {grown:.0f} MiB, not under {GROWTH_MIB:.0f}")
-    return found
+        numbers.append(f"the server grew by {grown:.0f} MiB, not under {GROWTH_MIB:.0f}")
+    return numbers
 
 
-def times(done: Sequence[Done], kind: str) -> list[float]:
+def times(calls: Sequence[Done], kind: str) -> list[float]:
     """Return the milliseconds of what was answered."""
-    return [one.ms for one in done if one.kind == kind and 200 <= one.status < 300]
+    return [call.ms for call in calls if call.kind == kind and 200 <= call.status < 300]
 
 
 def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -193,25 +195,25 @@ def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def report(
-    done: Sequence[Done], clients: int, began: float, seconds: float, before: Held, after: Held
+    calls: Sequence[Done], clients: int, began: float, seconds: float, before: Held, after: Held
 ) -> str:
-    lines = [f"{clients} clients for {seconds:.0f} s: {len(done) / seconds:.0f} requests a second"]
-    statuses = Counter(one.status for one in done)
+    lines = [f"{clients} clients for {seconds:.0f} s: {len(calls) / seconds:.0f} requests a second"]
+    statuses = Counter(call.status for call in calls)
     lines.append("statuses: " + ", ".join(f"{many:,} x {code}" for code, many in statuses.items()))
     for kind in MIX:
-        taken = times(done, kind)
-        p50, p95, p99 = percentiles(taken)
+        durations = times(calls, kind)
+        p50, p95, p99 = percentiles(durations)
         lines.append(
-            f"{kind}: {len(taken) / seconds:.0f} a second, p50 {p50:.1f}, p95 {p95:.1f}, "
-            f"p99 {p99:.1f} ms, slowest {max(taken, default=0):.0f}"
+            f"{kind}: {len(durations) / seconds:.0f} a second, p50 {p50:.1f}, p95 {p95:.1f}, "
+            f"p99 {p99:.1f} ms, slowest {max(durations, default=0):.0f}"
         )
-    inside = [one.inside_ms for one in done if one.inside_ms]
+    inside = [call.inside_ms for call in calls if call.inside_ms]
     lines.append(
         "a recall inside: p50 {:.1f}, p95 {:.1f}, p99 {:.1f} ms".format(*percentiles(inside))
     )
     for part in range(4):
         start, end = began + part * seconds / 4, began + (part + 1) * seconds / 4
-        some = times([one for one in done if start <= one.began < end], RECALL)
+        some = times([call for call in calls if start <= call.began < end], RECALL)
         p50, _, p99 = percentiles(some)
         lines.append(f"quarter {part + 1}: {len(some):,} recalls, p50 {p50:.1f}, p99 {p99:.1f} ms")
     lines.append(

@@ -60,10 +60,10 @@ def family(pid: int) -> list[int]:
         if text := _read(stat):
             parent = int(text.rpartition(")")[2].split()[1])
             started.setdefault(parent, []).append(int(stat.parent.name))
-    found = [pid]
-    for one in found:  # it grows while it is walked
-        found += started.get(one, [])
-    return found
+    pids = [pid]
+    for process in pids:  # it grows while it is walked
+        pids += started.get(process, [])
+    return pids
 
 
 def anonymous_mib(pid: int) -> float | None:
@@ -80,8 +80,8 @@ def _most(before: float | None, now: list[float]) -> float | None:
 
 
 def _mib(text: str | None, name: str) -> float | None:
-    found = re.search(rf"^{name}:\s+(\d+) kB", text or "", re.MULTILINE)
-    return int(found[1]) / 1024 if found else None
+    match = re.search(rf"^{name}:\s+(\d+) kB", text or "", re.MULTILINE)
+    return int(match[1]) / 1024 if match else None
 
 
 def _read(path: Path) -> str | None:

@@ -113,7 +113,7 @@ class Chores:
         files = [str(step["input"].get("file_path", "")).rpartition(inside)[2] for step in steps]
         self._files = sorted({file for file in files if file}) or ["src/main.py", "README.md"]
         ran = [str(step["input"].get("command", "")) for step in steps]
-        self._commands = sorted({one for one in ran if one and len(one) < 60}) or ["make test"]
+        self._commands = sorted({text for text in ran if text and len(text) < 60}) or ["make test"]
         self._names = sorted({Path(file).stem for file in self._files if len(Path(file).stem) > 3})
 
     def _pick(self, kind: str, without: str = "-") -> str:
@@ -123,27 +123,31 @@ class Chores:
 
     def turn(self) -> Session:
         kind = self._random.choices(("do", "mend", "ask", "go", "tidy"), (34, 18, 20, 16, 12))[0]
-        said = {
+        payload = {
             "file": self._random.choice(self._files),
             "word": self._random.choice(self._names),
             "who": self._random.choice(_PEOPLE),
             "n": str(self._random.randrange(3, 400)),
             "thing": self._pick("thing"),
         }
-        said["error"] = self._random.choice(_ERRORS).format(**said)
-        prompt = self._pick(kind).format(**said)
+        payload["error"] = self._random.choice(_ERRORS).format(**payload)
+        prompt = self._pick(kind).format(**payload)
         steps: list[Session] = []
         if kind in ("do", "mend", "tidy"):
-            change = {"file_path": said["file"], "old_string": said["word"], "new_string": "next"}
+            change = {
+                "file_path": payload["file"],
+                "old_string": payload["word"],
+                "new_string": "next",
+            }
             ran = {"command": self._random.choice(self._commands)}
             steps = [
                 {"tool": "Edit", "input": change, "ok": True, "output": ""},
-                {"tool": "Bash", "input": ran, "ok": True, "output": f"{said['n']} passed"},
+                {"tool": "Bash", "input": ran, "ok": True, "output": f"{payload['n']} passed"},
             ]
         elif kind == "ask":
-            steps = [{"tool": "Read", "input": {"file_path": said["file"]}, "ok": True}]
+            steps = [{"tool": "Read", "input": {"file_path": payload["file"]}, "ok": True}]
         other = "{word}" if kind == "do" else "{thing}"
-        final = self._pick("told" if kind in ("ask", "go") else "done", other).format(**said)
+        final = self._pick("told" if kind in ("ask", "go") else "done", other).format(**payload)
         return {"prompt": prompt, "steps": steps, "final": final}
 
     def sessions(self, count: int) -> Iterator[Session]:
@@ -154,8 +158,8 @@ class Chores:
 def rules(language: str, count: int, seed: int) -> list[list[str]]:
     """Return some rules as language, rule, words that a note of it holds, prompt, tool's deed."""
     lines = DEEDS.read_text(encoding="utf-8").splitlines()
-    known = [line.split("\t") for line in lines]
-    own = [one for one in known if one[0] == language]
+    rows = [line.split("\t") for line in lines]
+    own = [line for line in rows if line[0] == language]
     return random.Random(f"{language} {seed}").sample(own, min(count, len(own)))
 
 

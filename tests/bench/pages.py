@@ -44,7 +44,7 @@ def main() -> None:
         ours = _asked(home, _ROOT)
     print(f"{args.size:,} memories; load of the machine {os.getloadavg()[0]:.1f}\n")
     print(markdown(ours, before))
-    if slow := [one.name for one in ours if one.warm_ms > MOST_MS]:
+    if slow := [page.name for page in ours if page.warm_ms > MOST_MS]:
         sys.exit(f"over {MOST_MS:.0f} ms: {', '.join(slow)}")
 
 
@@ -61,21 +61,21 @@ def _asked(home: Path, checkout: Path) -> list[Took]:
     """Ask everything in a fresh process of a checkout's code."""
     env = os.environ | {"PYTHONPATH": str(checkout)}
     command = [sys.executable, str(_ASKED), str(home)]
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
-    return msgspec.json.decode(done.stdout, type=list[Took])
+    completed = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(completed.stdout, type=list[Took])
 
 
 def markdown(ours: Sequence[Took], before: Sequence[Took] = ()) -> str:
     """Return the table; what is over MOST_MS is in bold."""
-    known = {one.name: one for one in before}
+    pages_before = {page.name: page for page in before}
     heads = ["asked for", "first ms", "again ms", "CPU ms", "KiB"]
     heads += ["first beside", "again beside"] if before else []
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for one in ours:
-        cells = [one.name, _ms(one.first_ms), _ms(one.warm_ms), _ms(one.cpu_ms)]
-        cells.append(f"{one.bytes / 1024:,.0f}")
+    for page in ours:
+        cells = [page.name, _ms(page.first_ms), _ms(page.warm_ms), _ms(page.cpu_ms)]
+        cells.append(f"{page.bytes / 1024:,.0f}")
         if before:
-            other = known.get(one.name)
+            other = pages_before.get(page.name)
             cells += [_ms(other.first_ms), _ms(other.warm_ms)] if other else ["", ""]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -133,7 +133,7 @@ def _receipts(seed: Seed) -> Iterator[Event]:
         id_, session = f"recall{number}", f"session{number // 12}"
         count = 0 if number % 9 == 0 else 5
         sure = sorted((seed.chance.random() for _ in range(count)), reverse=True)
-        hits = tuple(Hit(seed.memory(), 10 * one, one) for one in sure)
+        hits = tuple(Hit(seed.memory(), 10 * confidence, confidence) for confidence in sure)
         body = Recalled(
             query=seed.words(8),
             mode="auto",
@@ -239,8 +239,8 @@ def _recommended(seed: Seed, watermark: int) -> Iterator[Event]:
 
 def _proposed(seed: Seed) -> Iterator[Event]:
     for number in range(DRAFTS):
-        said = f"Always run {_file(number)} first"
-        id_, draft = f"DRAFT{number:04}", {"content": said, "kind": "lesson"}
+        rule = f"Always run {_file(number)} first"
+        id_, draft = f"DRAFT{number:04}", {"content": rule, "kind": "lesson"}
         proposed = Proposed(what="lesson", draft=draft, because="a person said so")
         yield Event(id_, seed.moment(), proposed, id_)
         if number % 2:

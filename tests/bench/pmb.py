@@ -44,9 +44,9 @@ class Embedder:
     setting: str
 
 
-def hybrid(what: str, name: str) -> str:
+def hybrid(title: str, name: str) -> str:
     """Return what is measured with a model, of what is measured by words."""
-    return f"{what}, hybrid {name}"
+    return f"{title}, hybrid {name}"
 
 
 def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
@@ -57,13 +57,13 @@ def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
     if size > LARGEST:
         yield Note(f"PMB: asked up to {LARGEST:,} memories")
         return
-    asked = questions(list(islice(texts(size), service.ASKED_FROM)), RECALLS + 1)
+    queries = questions(list(islice(texts(size), service.ASKED_FROM)), RECALLS + 1)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Home(Path(folder), environment, None)
         home.fill(texts(size))
         with home.serve() as daemon:
-            yield from _hooks(size, home, asked)
-            yield from _theirs(size, daemon, asked, WORDS_ALONE, service.LEXICAL, lambda x: x)
+            yield from _hooks(size, home, queries)
+            yield from _theirs(size, daemon, queries, WORDS_ALONE, service.LEXICAL, lambda x: x)
     model = models.minilm(environment)
     if model is None:
         yield Note(f"PMB with a model: left out, {environment.name} has no {models.PACKAGE}")
@@ -84,14 +84,16 @@ def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
     )
 
 
-def _hooks(size: int, home: Home, asked: Sequence[str]) -> Iterator[Figure]:
+def _hooks(size: int, home: Home, queries: Sequence[str]) -> Iterator[Figure]:
     """Time the process that a host starts for a prompt, and a bare interpreter: its floor."""
     bare = [sys.executable, "-I", "-S", "-c", "pass"]
     for who, run in (
         (BARE, lambda prompt: cpu_s(bare, os.environ)),
         (WORDS_ALONE, home.hook_cpu_s),
     ):
-        spent = [run(one) for one in asked[: HOOKS + 1]]  # the first may compile what it imports
+        spent = [
+            run(query) for query in queries[: HOOKS + 1]
+        ]  # the first may compile what it imports
         yield Figure(size, f"{HOOK}, CPU", who, float(np.median(spent[1:])) * 1e3, "ms")
 
 
@@ -99,19 +101,19 @@ def _with(
     size: int, environment: Path, embedder: Embedder, place: Path, words: Words
 ) -> Iterator[Figure | Note]:
     """Time both with the same embedder, one after the other."""
-    asked = questions(list(texts(size, words=words)), RECALLS + service.WARM)
+    queries = questions(list(texts(size, words=words)), RECALLS + service.WARM)
     of = partial(hybrid, name=embedder.name)
     home = Home(place / "theirs", environment, embedder.folder)
     home.fill(texts(size, words=words))
     with home.serve() as daemon:
-        yield from _theirs(size, daemon, asked[: RECALLS + 1], WHO, RECALL, of)
+        yield from _theirs(size, daemon, queries[: RECALLS + 1], WHO, RECALL, of)
     ours, settings = place / "ours", {"MNEMOLOG_EMBEDDER": embedder.setting}
     ours.mkdir()
     builds.added(ours, texts(size, words=words), "m")
     yield from builds.built(size, of(builds.FULL), ours, settings=settings)
     with serve(ours, settings) as server:
         _loaded(server)
-        yield from service.recalled(size, of(RECALL), server, asked, "auto")
+        yield from service.recalled(size, of(RECALL), server, queries, "auto")
         yield from service.written(size, of(service.WRITE), server, WRITES)
         yield from service.fresh(size, of(service.FRESH), server, FRESH)
 
@@ -125,11 +127,16 @@ def _loaded(server: Server) -> None:
 
 
 def _theirs(
-    size: int, daemon: Daemon, asked: Sequence[str], who: str, recall: str, of: Callable[[str], str]
+    size: int,
+    daemon: Daemon,
+    queries: Sequence[str],
+    who: str,
+    recall: str,
+    of: Callable[[str], str],
 ) -> Iterator[Figure | Note]:
-    daemon.recall(asked[0])
+    daemon.recall(queries[0])
     timed = Timed(size, daemon, who)
-    yield from timed(of(recall), [partial(_answered, daemon, one) for one in asked[1:]])
+    yield from timed(of(recall), [partial(_answered, daemon, query) for query in queries[1:]])
     daemon.write("warm up the tool that writes")
     daemon.recall("warm up the tool that writes")  # it loads what only this needs
     notes = [service.note(number) for number in range(WRITES)]
@@ -158,7 +165,7 @@ class Timed:
 
     def __call__(
         self,
-        what: str,
+        title: str,
         calls: Sequence[Callable[[], None]],
         before: Sequence[Callable[[], None]] = (),
     ) -> Iterator[Figure]:
@@ -171,10 +178,10 @@ class Timed:
             call()
             times.append((time.perf_counter() - began) * 1e3)
             spent += (self.daemon.cpu_s() or 0.0) - (cpu or 0.0)
-        yield Figure(self.size, f"{what}, p50", self.who, float(np.median(times)), "ms")
+        yield Figure(self.size, f"{title}, p50", self.who, float(np.median(times)), "ms")
         if self.daemon.cpu_s() is not None:
             cpu_ms = spent / len(times) * 1e3
-            yield Figure(self.size, f"{what}, CPU", self.who, cpu_ms, "ms")
+            yield Figure(self.size, f"{title}, CPU", self.who, cpu_ms, "ms")
 
 
 def _answered(daemon: Daemon, query: str) -> None:

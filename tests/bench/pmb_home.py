@@ -96,11 +96,11 @@ class Daemon(Server):
         """Write one fact by its tool, over HTTP, and wait for it to be stored."""
         if self._tools is None:
             self._tools = self._session()
-        said = _called(
+        answer = _called(
             self._tools, "tools/call", {"name": "record_fact", "arguments": {"fact": text}}
         )
-        if said.get("isError"):
-            sys.exit(f"PMB did not write: {said}")
+        if answer.get("isError"):
+            sys.exit(f"PMB did not write: {answer}")
 
     def _session(self) -> Client:
         tools = Client(self.client.port, self.client.token)
@@ -124,11 +124,13 @@ class Daemon(Server):
 def _called(client: Client, method: str, params: dict[str, Any]) -> dict[str, Any]:
     """Return the result of a JSON-RPC call, sent back as JSON or as one event of a stream."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    status, said = client.asked("POST", "/mcp", body)
-    lines = [line.removeprefix(b"data: ") for line in said.splitlines() if line.startswith(b"data")]
-    if status >= 400 or not (lines or said.startswith(b"{")):
-        sys.exit(f"PMB gave {status} to {method}: {said[:400]!r}")
-    answer = json.loads(lines[-1] if lines else said)
+    status, reply = client.asked("POST", "/mcp", body)
+    lines = [
+        line.removeprefix(b"data: ") for line in reply.splitlines() if line.startswith(b"data")
+    ]
+    if status >= 400 or not (lines or reply.startswith(b"{")):
+        sys.exit(f"PMB gave {status} to {method}: {reply[:400]!r}")
+    answer = json.loads(lines[-1] if lines else reply)
     if "result" not in answer:
         sys.exit(f"PMB refused {method}: {answer}")
     result: dict[str, Any] = answer["result"]
@@ -136,6 +138,6 @@ def _called(client: Client, method: str, params: dict[str, Any]) -> dict[str, An
 
 
 def _free() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as socket_:
+        socket_.bind(("127.0.0.1", 0))
+        return int(socket_.getsockname()[1])

@@ -22,10 +22,10 @@ def main() -> None:
     texts = sys.stdin.read().splitlines()
     for start in range(0, len(texts), AT_ONCE):
         some = texts[start : start + AT_ONCE]
-        done = engine.record_batch_bulk([{"type": "fact", "content": one} for one in some])
+        result = engine.record_batch_bulk([{"type": "fact", "content": text} for text in some])
         if "--embed" not in sys.argv:
-            for ulid, one in zip(done["bulk_ulids"], some, strict=True):
-                engine.search.add_bm25_only(ulid, one)
+            for ulid, text in zip(result["bulk_ulids"], some, strict=True):
+                engine.search.add_bm25_only(ulid, text)
     if "--embed" in sys.argv:
         with sqlite3.connect(engine.workspace.db_path, timeout=60) as database:
             database.execute("DELETE FROM embed_queue_pending")

@@ -38,31 +38,31 @@ def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> U
     """
     began = time.perf_counter()
     env = environment(home, settings)
-    with open(home / "said.txt", "w+") as said:
-        child = subprocess.Popen([*COMMAND, *words], env=env, stdout=said, stderr=said)
+    with open(home / "said.txt", "w+") as output:
+        child = subprocess.Popen([*COMMAND, *words], env=env, stdout=output, stderr=output)
         with Peak(child.pid) as peak:
             _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode:
-            said.seek(0)
-            sys.exit(f"mnemolog {words[0]} failed: {said.read()[-2_000:]}")
+            output.seek(0)
+            sys.exit(f"mnemolog {words[0]} failed: {output.read()[-2_000:]}")
     wall_s = time.perf_counter() - began
     return Used(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss / _IN_A_MIB, peak)
 
 
-def cpu_s(command: Sequence[str], env: Mapping[str, str], given: str = "") -> float:
+def cpu_s(command: Sequence[str], env: Mapping[str, str], stdin: str = "") -> float:
     """Return the CPU seconds of a command run to its end, `given` on its standard input."""
-    return finish(command, env, given)[0]
+    return finish(command, env, stdin)[0]
 
 
-def finish(command: Sequence[str], env: Mapping[str, str], given: str = "") -> tuple[float, str]:
+def finish(command: Sequence[str], env: Mapping[str, str], stdin: str = "") -> tuple[float, str]:
     """Return the CPU seconds of a command run to its end, and its standard output."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         child = subprocess.Popen(
             command, env=env, stdin=subprocess.PIPE, stdout=output, stderr=errors, text=True
         )
         assert child.stdin is not None
-        child.stdin.write(given)
+        child.stdin.write(stdin)
         child.stdin.close()
         _, status, used = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -84,8 +84,8 @@ class Server:
     ) -> None:
         began = time.perf_counter()
         self._said = home / "server.txt"
-        with open(self._said, "w") as said:
-            self._process = subprocess.Popen(command, env=env, stdout=said, stderr=said)
+        with open(self._said, "w") as output:
+            self._process = subprocess.Popen(command, env=env, stdout=output, stderr=output)
         try:
             port = self._port()
             self.client = Client(port, token.read_text().strip())
@@ -98,8 +98,8 @@ class Server:
         while True:
             ended = self._process.poll() is not None
             text = self._said.read_text(errors="replace")
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)", text):
-                return int(found[1])
+            if match := re.search(r"http://127\.0\.0\.1:(\d+)", text):
+                return int(match[1])
             if ended:
                 sys.exit(f"the server did not start: {text[-2_000:]}")
             time.sleep(0.002)
@@ -120,8 +120,8 @@ class Server:
         self._process.terminate()
         self._process.wait()
 
-    def post(self, path: str, asked: dict[str, Any]) -> dict[str, Any]:
-        return self.client.post(path, asked)
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self.client.post(path, body)
 
     @property
     def pid(self) -> int:
@@ -148,10 +148,12 @@ def serve(home: Path, settings: Mapping[str, str] | None = None) -> Server:
 
 def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a command for a home: ours, without settings of whoever runs it."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")}
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")
+    }
     # an idle server would build while something else is timed
     ours = {"MNEMOLOG_HOME": str(home), "MNEMOLOG_BUILD_AFTER": "0"}
-    return kept | ours | dict(settings or {})
+    return environ | ours | dict(settings or {})
 
 
 def processor() -> str:

@@ -36,10 +36,10 @@ def main() -> None:
     for text in texts[:100]:
         find(text)  # compiles the patterns
     began = time.perf_counter()
-    found = [(text, find(text)) for text in texts]
+    found_secrets = [(text, find(text)) for text in texts]
     took = time.perf_counter() - began
     size = sum(len(text.encode()) for text in texts) / 1_000
-    alarms = [(text, secrets) for text, secrets in found if secrets]
+    alarms = [(text, secrets) for text, secrets in found_secrets if secrets]
     print(f"{len(texts):,} paragraphs, {size:,.0f} kB: {took * 1e6 / max(1, size):.1f} us a kB")
     print(f"{len(alarms)} hold a secret, {len(alarms) / max(1, len(texts)) * 10_000:.2f} in 10,000")
     for text, secrets in alarms if args.show else ():

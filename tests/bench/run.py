@@ -49,9 +49,9 @@ def main() -> None:
     sizes = [int(size) for size in args.sizes.split(",")]
     # one thread for a product of matrices, as the server has; no chatter of a rival's
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "LANCE_LOG": "error"}
-    done = [one for name, part in parts(args) for size in sizes for one in alone(name, part, size)]
-    figures = [one for one in done if isinstance(one, Figure)]
-    notes = list(dict.fromkeys(one.text for one in done if isinstance(one, Note)))
+    rows = [row for name, part in parts(args) for size in sizes for row in alone(name, part, size)]
+    figures = [row for row in rows if isinstance(row, Figure)]
+    notes = list(dict.fromkeys(row.text for row in rows if isinstance(row, Note)))
     args.out.mkdir(parents=True, exist_ok=True)
     report = "\n\n".join(
         part
@@ -69,16 +69,16 @@ def main() -> None:
     print(report)
 
 
-def parts(asked: argparse.Namespace) -> Iterator[tuple[str, Part]]:
+def parts(args: argparse.Namespace) -> Iterator[tuple[str, Part]]:
     """Yield what was asked for by name."""
-    known: dict[str, Part] = {
+    parts_: dict[str, Part] = {
         "lexical": lexical.figures,
         "dense": dense.figures,
-        "service": partial(service.figures, soak_s=asked.soak),
-        "pmb": partial(pmb.figures, environment=asked.pmb),
+        "service": partial(service.figures, soak_s=args.soak),
+        "pmb": partial(pmb.figures, environment=args.pmb),
     }
-    for name in asked.only or PARTS:
-        yield name, known[name]
+    for name in args.only or PARTS:
+        yield name, parts_[name]
 
 
 def alone(name: str, part: Part, size: int) -> list[Figure | Note]:
@@ -94,11 +94,11 @@ def measured(part: Part, size: int) -> list[Figure | Note]:
 
 def machine() -> str:
     """Return a line on what this ran on, and one on how."""
-    found = [f"{name} {known}" for name in PACKAGES if (known := _version(name))]
+    versions = [f"{name} {installed}" for name in PACKAGES if (installed := _version(name))]
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
     return (
         f"{processor()}, {os.cpu_count()} cores, {platform.system()}, "
-        f"Python {platform.python_version()}, {', '.join(found)}.\n\n`{command}`"
+        f"Python {platform.python_version()}, {', '.join(versions)}.\n\n`{command}`"
     )
 
 

@@ -99,16 +99,16 @@ def shoot(home: Path, folder: Path, only: tuple[str, ...] | list[str]) -> None:
     for prompt in PROMPTS:
         tell(app, session, prompt)
     tenants.get("default").notes.write()
-    found = dict(pages(tenants, session))
+    views = dict(pages(tenants, session))
     for look, size in LOOKS:
-        with tab(app, theme="dark" if look == "dark" else "light") as shown:
-            shown.set_viewport_size(size)
-            for name, path in found.items():
+        with tab(app, theme="dark" if look == "dark" else "light") as page:
+            page.set_viewport_size(size)
+            for name, path in views.items():
                 if only and name not in only:
                     continue
-                shown.goto(f"/t/default/{path}")
-                shown.wait_for_load_state("networkidle")
-                shown.screenshot(path=folder / f"{name}-{look}.png", full_page=True)
+                page.goto(f"/t/default/{path}")
+                page.wait_for_load_state("networkidle")
+                page.screenshot(path=folder / f"{name}-{look}.png", full_page=True)
     end_chromium()
     tenants.close()
 

@@ -47,9 +47,9 @@ Change = Callable[[Home], list[str]]
 def propose(home: Home, changes: dict[str, str]) -> list[str]:
     """Return the checks that a plan of some settings fails."""
     steps = configure_steps(home.settings, changes)
-    asked = receipts.page(home.log, Wanted(), 1_000).receipts
+    recalls = receipts.page(home.log, Wanted(), 1_000).receipts
     tenant = tenants.tenant(home.settings.home)
-    plan = drift.settings_plan(home.settings, tenant, home.log, steps, asked, home.tick())
+    plan = drift.settings_plan(home.settings, tenant, home.log, steps, recalls, home.tick())
     return [check.name for check in plan.checks if not check.passed]
 
 
@@ -70,8 +70,8 @@ class OtherModel(LexicalEmbedder):
             np.random.default_rng(zlib.crc32(text.encode())).normal(size=self.dimension)
             for text in texts
         ]
-        found = np.array(rows, np.float32).reshape(len(texts), self.dimension)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+        vectors = np.array(rows, np.float32).reshape(len(texts), self.dimension)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     embed_queries = embed
 
@@ -112,9 +112,9 @@ def zero_vectors(home: Home) -> list[str]:
     real = model.embed
 
     def embed(self: Any, texts: Sequence[str]) -> Any:
-        made = real(self, texts).copy()
-        made[[zlib.crc32(text.encode()) % 2 == 0 for text in texts]] = 0
-        return made
+        tables = real(self, texts).copy()
+        tables[[zlib.crc32(text.encode()) % 2 == 0 for text in texts]] = 0
+        return tables
 
     with patch.object(model, "embed", embed):
         return home.build(full=True)
@@ -158,7 +158,7 @@ def projection(name: str, spoil: Callable[[str, Any], Any]) -> Change:
 
     def change(home: Home) -> list[str]:
         return _with_projection(
-            home, name, lambda made, inputs: {t: spoil(t, made[t]) for t in made}
+            home, name, lambda tables, inputs: {t: spoil(t, tables[t]) for t in tables}
         )
 
     return change
@@ -172,7 +172,7 @@ def half_read(name: str) -> Change:
             some = list(inputs.read(0))
             return replace(inputs, read=lambda after: iter(some[: len(some) // 2]))
 
-        return _with_projection(home, name, lambda made, inputs: made, less)
+        return _with_projection(home, name, lambda tables, inputs: tables, less)
 
     return change
 
@@ -181,27 +181,30 @@ def _with_projection(
     home: Home,
     name: str,
     spoil: Callable[[Any, Inputs], Any],
-    given: Callable[[Inputs], Inputs] = lambda inputs: inputs,
+    limit: Callable[[Inputs], Inputs] = lambda inputs: inputs,
 ) -> list[str]:
     real = catalog.all_projections
 
-    def broken(one: Projection) -> Projection:
-        build = lambda inputs, before: spoil(one.build(given(inputs), None), inputs)  # noqa: E731
-        return replace(one, build=build)
+    def broken(projection: Projection) -> Projection:
+        build = lambda inputs, before: spoil(projection.build(limit(inputs), None), inputs)  # noqa: E731
+        return replace(projection, build=build)
 
     def changed(embedder: Any) -> tuple[Projection, ...]:
-        return tuple(broken(one) if one.name == name else one for one in real(embedder))
+        return tuple(
+            broken(projection) if projection.name == name else projection
+            for projection in real(embedder)
+        )
 
     with patch.object(catalog, "all_projections", changed):
         return home.build(full=True)
 
 
-def none(name: str, made: Any) -> Any:
-    return made.slice(0, 0) if hasattr(made, "slice") else []
+def none(name: str, tables: Any) -> Any:
+    return tables.slice(0, 0) if hasattr(tables, "slice") else []
 
 
-def no_postings(name: str, made: Any) -> Any:
-    return none(name, made) if name in ("terms", "words", "postings") else made
+def no_postings(name: str, tables: Any) -> Any:
+    return none(name, tables) if name in ("terms", "words", "postings") else tables
 
 
 def newer_version(home: Home) -> list[str]:
@@ -209,34 +212,36 @@ def newer_version(home: Home) -> list[str]:
     real = catalog.all_projections
 
     def changed(embedder: Any) -> tuple[Projection, ...]:
-        return tuple(replace(one, version=f"{one.version}-x") for one in real(embedder))
+        return tuple(
+            replace(projection, version=f"{projection.version}-x") for projection in real(embedder)
+        )
 
     with patch.object(catalog, "all_projections", changed):
         return home.build()
 
 
-def upside_down(*given: Any) -> Any:
-    ranked = ranking.rank(*given)
+def upside_down(*arguments: Any) -> Any:
+    ranked = ranking.rank(*arguments)
     return replace(ranked, confidence=1.0 - ranked.confidence)
 
 
-def backwards(*given: Any) -> Any:
-    ranked = ranking.rank(*given)
+def backwards(*arguments: Any) -> Any:
+    ranked = ranking.rank(*arguments)
     return replace(ranked, order=ranked.order[::-1])
 
 
-def by_age(*given: Any) -> Any:
-    ranked, docs = ranking.rank(*given), given[-1].docs
+def by_age(*arguments: Any) -> Any:
+    ranked, docs = ranking.rank(*arguments), arguments[-1].docs
     order = ranked.order.copy()
     order[:20] = order[:20][np.argsort(docs[order[:20]])]
     return replace(ranked, order=order)
 
 
-def recent_first(view: Any, question: Any, *given: Any) -> Any:
+def recent_first(view: Any, question: Any, *arguments: Any) -> Any:
     """Rank by the profile `wal` with ten times its recency, whatever the profile."""
     wal = with_fields(question.profiles.wal, recency=1.0)
     profiles = with_fields(question.profiles, wal=wal)
-    return ranking.rank(view, replace(question, profile="wal", profiles=profiles), *given)
+    return ranking.rank(view, replace(question, profile="wal", profiles=profiles), *arguments)
 
 
 def every_second(piece: Any) -> Any:
@@ -270,8 +275,8 @@ def all_projects(self: Filter, mask: Any, rows: Any) -> Any:
 
 
 def no_old_ones(self: Filter, mask: Any, rows: Any) -> Any:
-    made = np.asarray(rows.created_at if hasattr(rows, "created_at") else rows["created_at"])
-    return _narrow(self, mask, rows) & (made >= np.median(made) if len(made) else True)
+    moments = np.asarray(rows.created_at if hasattr(rows, "created_at") else rows["created_at"])
+    return _narrow(self, mask, rows) & (moments >= np.median(moments) if len(moments) else True)
 
 
 def without(kind: type) -> Callable[[Any], dict[str, Any]]:
@@ -319,8 +324,8 @@ def put_some_away(home: Home) -> None:
 
 def expire_some(home: Home) -> None:
     for number, (query, project, _) in enumerate(home.recalls[:10]):
-        said = f"For this week only, on {query[:150]}: see the board"
-        home.record(said, f"week-{number}", project=project, ttl_s=60)
+        statement = f"For this week only, on {query[:150]}: see the board"
+        home.record(statement, f"week-{number}", project=project, ttl_s=60)
     home.at += 60 * 1_000_000 * 60
     home.build()
 

@@ -40,16 +40,16 @@ def figures(size: int, *, soak_s: float) -> Iterator[Figure | Note]:
 
 def answered(size: int, home: Path) -> Iterator[Figure]:
     """Time recall without a server, then what a server takes and holds."""
-    asked = some_questions(size, RECALLS + WARM)
-    cold = [run(home, "recall", "--json", one).cpu_s for one in asked[:COLD_RUNS]]
+    queries = some_questions(size, RECALLS + WARM)
+    cold = [run(home, "recall", "--json", query).cpu_s for query in queries[:COLD_RUNS]]
     yield figure(size, COLD, statistics.median(cold) * 1e3, "CPU", "ms")
     with serve(home) as server:
         yield figure(size, READY, server.ready_s, "wall")
-        yield from recalled(size, LEXICAL, server, asked, "lexical")
-        yield from recalled(size, AUTO, server, asked, "auto")
+        yield from recalled(size, LEXICAL, server, queries, "lexical")
+        yield from recalled(size, AUTO, server, queries, "auto")
         if (anonymous := server.anonymous_mib()) is not None:
             yield figure(size, ANONYMOUS, anonymous, "after recalls", "MiB")
-        yield from hooks.figures(size, home, server, asked)
+        yield from hooks.figures(size, home, server, queries)
         yield from written(size, WRITE, server)
         yield from fresh(size, FRESH, server)
 
@@ -59,49 +59,49 @@ def some_questions(size: int, count: int) -> list[str]:
 
 
 def recalled(
-    size: int, what: str, server: Server, asked: Sequence[str], mode: str
+    size: int, title: str, server: Server, queries: Sequence[str], mode: str
 ) -> Iterator[Figure]:
     """Time recalls of all questions but the first WARM."""
-    for query in asked[:WARM]:
+    for query in queries[:WARM]:
         server.post("/v1/recall", {"query": query, "mode": mode})
     times, before = [], server.cpu_s()
-    for query in asked[WARM:]:
+    for query in queries[WARM:]:
         began = time.perf_counter()
         answer = server.post("/v1/recall", {"query": query, "mode": mode})
         times.append((time.perf_counter() - began) * 1e3)
         if not answer["hits"] or answer["degraded"]:
             sys.exit(f"no proper answer to {query!r}: {json.dumps(answer)[:400]}")
-    yield from percentiles(size, what, times)
-    yield from _cpu(size, what, server, before, len(times))
+    yield from percentiles(size, title, times)
+    yield from _cpu(size, title, server, before, len(times))
 
 
-def written(size: int, what: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
+def written(size: int, title: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
     times, before = [], server.cpu_s()
     for number in range(count):
         draft = {"content": note(number)}
         began = time.perf_counter()
         server.post("/v1/memories", draft)
         times.append((time.perf_counter() - began) * 1e3)
-    yield from percentiles(size, what, times)
-    yield from _cpu(size, what, server, before, count)
+    yield from percentiles(size, title, times)
+    yield from _cpu(size, title, server, before, count)
 
 
-def fresh(size: int, what: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
+def fresh(size: int, title: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
     """Time recalls of what was written the moment before: it must be found."""
     times, spent, before = [], 0.0, None
     for number in range(count):
         text = remark(number)
-        kept = server.post("/v1/memories", {"content": text})
+        response = server.post("/v1/memories", {"content": text})
         before = server.cpu_s()
         began = time.perf_counter()
         answer = server.post("/v1/recall", {"query": text})
         times.append((time.perf_counter() - began) * 1e3)
         spent += (server.cpu_s() or 0.0) - (before or 0.0)
-        if kept["id"] not in [hit["id"] for hit in answer["hits"]]:
+        if response["id"] not in [hit["id"] for hit in answer["hits"]]:
             sys.exit(f"what was just written is not recalled: {text!r}")
-    yield from percentiles(size, what, times)
+    yield from percentiles(size, title, times)
     if before is not None:
-        yield figure(size, what, spent / count * 1e3, "CPU", "ms")
+        yield figure(size, title, spent / count * 1e3, "CPU", "ms")
 
 
 def note(number: int) -> str:
@@ -112,16 +112,16 @@ def remark(number: int) -> str:
     return f"fresh remark {number} on hovercraft number {number * 104729 + 17}"
 
 
-def percentiles(size: int, what: str, times: Sequence[float]) -> Iterator[Figure]:
+def percentiles(size: int, title: str, times: Sequence[float]) -> Iterator[Figure]:
     """Yield three percentiles of milliseconds, client and loopback among them."""
     cuts = statistics.quantiles(times, n=100)
     for percent in (50, 95, 99):
-        yield figure(size, what, cuts[percent - 1], f"p{percent}", "ms")
+        yield figure(size, title, cuts[percent - 1], f"p{percent}", "ms")
 
 
 def _cpu(
-    size: int, what: str, server: Server, before: float | None, count: int
+    size: int, title: str, server: Server, before: float | None, count: int
 ) -> Iterator[Figure]:
     if before is not None:
         spent = (server.cpu_s() or before) - before
-        yield figure(size, what, spent / count * 1e3, "CPU", "ms")
+        yield figure(size, title, spent / count * 1e3, "CPU", "ms")

@@ -64,19 +64,19 @@ def figures(
     quick = ["--quick"] if has_quick() else []
     ways = [quick, []] if is_quick_first else [[], quick]
     with serve(home) as server:
-        told = _told(size, home, server, seconds, [ways[n % 2] for n in range(builds)], clients)
+        outcome = _told(size, home, server, seconds, [ways[n % 2] for n in range(builds)], clients)
         anonymous = server.anonymous_mib()
-    wrong = problems(told)
-    times = [(one.ended - one.began) * 1e3 for one in told.asked]
+    wrong = problems(outcome)
+    times = [(question.ended - question.began) * 1e3 for question in outcome.asked]
     cuts = statistics.quantiles(times, n=100)
     for percent in (50, 95, 99):
         yield figure(size, SOAK, cuts[percent - 1], f"p{percent}", "ms")
-    yield figure(size, SOAK, len(times) / told.seconds, "recalls", "/s")
-    yield figure(size, SOAK, len(told.written) / told.seconds, "writes", "/s")
+    yield figure(size, SOAK, len(times) / outcome.seconds, "recalls", "/s")
+    yield figure(size, SOAK, len(outcome.written) / outcome.seconds, "writes", "/s")
     if anonymous is not None:
         yield figure(size, SOAK, anonymous, "server's anonymous memory then", "MiB")
     yield figure(size, PROBLEMS, len(wrong), "count", "")
-    yield Note(_summary(size, told, wrong))
+    yield Note(_summary(size, outcome, wrong))
 
 
 def _told(
@@ -112,8 +112,8 @@ def _told(
         finally:
             shared.is_over.value = 1
         took = time.monotonic() - began
-        asked = [one for those in recalling for one in those.result()]
-        return Told(asked, writer.result(), forgetter.result(), lags_s, clients, took)
+        questions = [row for those in recalling for row in those.result()]
+        return Told(questions, writer.result(), forgetter.result(), lags_s, clients, took)
 
 
 def _lag_s(home: Path, server: Server) -> float:
@@ -121,55 +121,67 @@ def _lag_s(home: Path, server: Server) -> float:
     number = manifest.current(tenants.tenant(home)).number
     began = time.monotonic()
     while (took := time.monotonic() - began) < LATE_S:
-        status, said = server.client.asked("POST", "/v1/recall", {"query": "what is served"})
-        if status == HTTPStatus.OK and json.loads(said)["manifest"] == number:
+        status, answer = server.client.asked("POST", "/v1/recall", {"query": "what is served"})
+        if status == HTTPStatus.OK and json.loads(answer)["manifest"] == number:
             break  # 503: too much was asked at once, as clients do here
         time.sleep(0.02)
     return took
 
 
-def problems(told: Told) -> list[str]:
+def problems(outcome: Told) -> list[str]:
     """Return a line for all that should not have happened, the same for the same kind of thing."""
-    written = {one.id: one for one in told.written}
-    forgotten = {one.id: one for one in told.forgotten}
-    found = [f"write: {one.problem}" for one in (*told.written, *told.forgotten) if one.problem]
-    found += ["a build was not answered from" for one in told.lags_s if one >= LATE_S]
-    for one in told.asked:
-        if one.problem:
-            found.append(f"recall: {one.problem}")
+    written = {write.id: write for write in outcome.written}
+    forgotten = {write.id: write for write in outcome.forgotten}
+    problems = [
+        f"write: {write.problem}"
+        for write in (*outcome.written, *outcome.forgotten)
+        if write.problem
+    ]
+    problems += ["a build was not answered from" for lag_s in outcome.lags_s if lag_s >= LATE_S]
+    for question in outcome.asked:
+        if question.problem:
+            problems.append(f"recall: {question.problem}")
             continue
-        if len(set(one.found)) < len(one.found):
-            found.append("a memory came twice")
-        if any(_before(forgotten.get(id_), one.began) for id_ in one.found):
-            found.append("a memory came that had been forgotten")
-        if _is_missing(one, written, forgotten):
-            found.append("a memory that had been acknowledged was missing")
-    return found
+        if len(set(question.found)) < len(question.found):
+            problems.append("a memory came twice")
+        if any(_before(forgotten.get(id_), question.began) for id_ in question.found):
+            problems.append("a memory came that had been forgotten")
+        if _is_missing(question, written, forgotten):
+            problems.append("a memory that had been acknowledged was missing")
+    return problems
 
 
-def _is_missing(one: Asked, written: Mapping[str, Done], forgotten: Mapping[str, Done]) -> bool:
-    if one.is_behind or one.about in one.found or not _before(written.get(one.about), one.began):
+def _is_missing(
+    question: Asked, written: Mapping[str, Done], forgotten: Mapping[str, Done]
+) -> bool:
+    if (
+        question.is_behind
+        or question.about in question.found
+        or not _before(written.get(question.about), question.began)
+    ):
         return False
-    forgetting = forgotten.get(one.about)
-    return forgetting is None or forgetting.began > one.ended
+    forgetting = forgotten.get(question.about)
+    return forgetting is None or forgetting.began > question.ended
 
 
-def _before(done: Done | None, moment: float) -> bool:
-    return done is not None and not done.problem and done.ended < moment
+def _before(write: Done | None, moment: float) -> bool:
+    return write is not None and not write.problem and write.ended < moment
 
 
-def _summary(size: int, told: Told, wrong: Sequence[str]) -> str:
-    writes = [(one.ended - one.began) * 1e3 for one in told.written]
-    fresh = sum(one.about.startswith(soakers.WRITTEN) for one in told.asked)
-    manifests = {one.manifest for one in told.asked if not one.problem}
-    behind = sum(one.is_behind for one in told.asked)
-    common = "; ".join(f"{many} x {what}" for what, many in Counter(wrong).most_common(_SHOWN))
+def _summary(size: int, outcome: Told, wrong: Sequence[str]) -> str:
+    writes = [(write.ended - write.began) * 1e3 for write in outcome.written]
+    fresh = sum(question.about.startswith(soakers.WRITTEN) for question in outcome.asked)
+    manifests = {question.manifest for question in outcome.asked if not question.problem}
+    behind = sum(question.is_behind for question in outcome.asked)
+    common = "; ".join(
+        f"{many} x {problem}" for problem, many in Counter(wrong).most_common(_SHOWN)
+    )
     return (
-        f"soak, {size:,}: {told.seconds:.0f} s, {len(told.asked):,} recalls of {told.clients} "
-        f"clients ({fresh:,} of them for what was written meanwhile; {behind:,} answers said that "
-        f"new memories were not indexed yet), {len(told.written):,} "
+        f"soak, {size:,}: {outcome.seconds:.0f} s, {len(outcome.asked):,} recalls of "
+        f"{outcome.clients} clients ({fresh:,} of them for what was written meanwhile; {behind:,} "
+        f"answers said that new memories were not indexed yet), {len(outcome.written):,} "
         f"memories written (a write's p99 {statistics.quantiles(writes, n=100)[98]:.0f} ms), "
-        f"{len(told.forgotten):,} forgotten, {len(told.lags_s)} builds, each answered from "
-        f"{max(told.lags_s, default=0):.2f} s after its end at most, {len(manifests)} manifests "
+        f"{len(outcome.forgotten):,} forgotten, {len(outcome.lags_s)} builds, each answered from "
+        f"{max(outcome.lags_s, default=0):.2f} s after its end at most, {len(manifests)} manifests "
         f"served; errors and wrong answers: {common or 'none'}"
     )

@@ -85,23 +85,23 @@ def recall(number: int, port: int, token: str, size: int) -> list[Asked]:
     corpus = list(islice(texts(size), _ASKED_FROM))
     anything = questions(corpus, 500, seed=number)
     client = Client(port, token)
-    done: list[Asked] = []
+    recalls: list[Asked] = []
     while not _shared.is_over.value:
-        done.append(_asked(client, *_question(chance, corpus, anything)))
+        recalls.append(_asked(client, *_question(chance, corpus, anything)))
     client.close()
-    return done
+    return recalls
 
 
 def _question(
     chance: random.Random, corpus: list[str], anything: list[str]
 ) -> tuple[str, str, str]:
     """Return the id of the memory a question is about, the question, and the mode."""
-    known = _shared.acknowledged.value
+    acknowledged = _shared.acknowledged.value
     kind = chance.random()
-    if known and kind < 0.25:  # one of the newest
-        number = known - 1 - chance.randrange(min(known, 5))
-    elif known and kind < 0.4:  # any, often one of those that are forgotten
-        number = chance.randrange(known)
+    if acknowledged and kind < 0.25:  # one of the newest
+        number = acknowledged - 1 - chance.randrange(min(acknowledged, 5))
+    elif acknowledged and kind < 0.4:  # any, often one of those that are forgotten
+        number = chance.randrange(acknowledged)
         number -= number % _EVERY_FORGOTTEN if chance.random() < 0.5 else 0
     elif kind < 0.5:
         number = chance.randrange(len(corpus) // _EVERY_FORGOTTEN + 1) * _EVERY_FORGOTTEN
@@ -118,34 +118,34 @@ def _asked(client: Client, about: str, query: str, mode: str) -> Asked:
         while (answered := client.asked("POST", "/v1/recall", body))[0] == 503:
             time.sleep(float(client.answered["Retry-After"]))  # too much was asked at once
             began = time.monotonic()
-        status, said = answered
+        status, reply = answered
     except OSError as error:
         return Asked(about, began, time.monotonic(), problem=repr(error))
     ended = time.monotonic()
     if status != 200:
-        return Asked(about, began, ended, problem=f"{status} {said[:200]!r}")
-    answer = json.loads(said)
-    found = tuple(hit["id"] for hit in answer["hits"])
-    others = [one for one in answer.get("notices", ()) if _BEHIND not in one]
+        return Asked(about, began, ended, problem=f"{status} {reply[:200]!r}")
+    answer = json.loads(reply)
+    ids = tuple(hit["id"] for hit in answer["hits"])
+    others = [notice for notice in answer.get("notices", ()) if _BEHIND not in notice]
     problem = f"degraded: {others}" if others else ""
     is_behind = answer["degraded"] and not others
-    return Asked(about, began, ended, found, answer["manifest"], problem, is_behind)
+    return Asked(about, began, ended, ids, answer["manifest"], problem, is_behind)
 
 
 def write(port: int, token: str) -> list[Done]:
     """Write RATE memories a second, some one by one and the others as many at once as are due."""
     client = Client(port, token)
-    done: list[Done] = []
+    writes: list[Done] = []
     start = time.monotonic()
     while not _shared.is_over.value:
         for _ in range(_SINGLY):
-            done += _written(client, len(done), 1)
-        due = int((time.monotonic() - start) * RATE) - len(done)
+            writes += _written(client, len(writes), 1)
+        due = int((time.monotonic() - start) * RATE) - len(writes)
         if due > 1:
-            done += _written(client, len(done), min(due, _MOST))
-        time.sleep(max(0.0, start + len(done) / RATE - time.monotonic()))
+            writes += _written(client, len(writes), min(due, _MOST))
+        time.sleep(max(0.0, start + len(writes) / RATE - time.monotonic()))
     client.close()
-    return done
+    return writes
 
 
 def _written(client: Client, first: int, count: int) -> list[Done]:
@@ -158,8 +158,8 @@ def _written(client: Client, first: int, count: int) -> list[Done]:
         path, body = "/v1/memories/batch", {"memories": drafts}
     began = time.monotonic()
     try:
-        status, said = client.asked("POST", path, body)
-        problem = "" if status < 400 else f"{status} {said[:200]!r}"
+        status, answer = client.asked("POST", path, body)
+        problem = "" if status < 400 else f"{status} {answer[:200]!r}"
     except OSError as error:
         problem = repr(error)
     ended = time.monotonic()
@@ -173,13 +173,13 @@ def forget(home: Path, size: int) -> list[Done]:
     from store.log.commands import forget as forgotten
     from store.log.event_log import EventLog
 
-    done: list[Done] = []
+    writes: list[Done] = []
     with EventLog(tenants.tenant(home).log) as log:
         for id_ in _forgettable(size):
             began = time.monotonic()
             forgotten(log, id_, time.time_ns() // 1_000)
-            done.append(Done(id_, began, time.monotonic()))
-    return done
+            writes.append(Done(id_, began, time.monotonic()))
+    return writes
 
 
 def _forgettable(size: int) -> Iterator[str]:

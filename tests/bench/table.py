@@ -12,25 +12,27 @@ def markdown(figures: Sequence[Figure]) -> str:
     ours = {(figure.what, figure.size): figure.value for figure in figures if figure.who == OURS}
     heads = ["what", "whose", *(f"{size:,}" for size in sizes), "grows as"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    found = series(figures)
-    order = list(dict.fromkeys(what for what, _ in found))
-    for (what, who), those in sorted(found.items(), key=lambda one: order.index(one[0][0])):
-        by_size = {one.size: one for one in those}
-        cells = [_cell(by_size.get(size), ours.get((what, size))) for size in sizes]
+    by_series = series(figures)
+    order = list(dict.fromkeys(title for title, _ in by_series))
+    for (title, who), those in sorted(
+        by_series.items(), key=lambda series_: order.index(series_[0][0])
+    ):
+        by_size = {figure.size: figure for figure in those}
+        cells = [_cell(by_size.get(size), ours.get((title, size))) for size in sizes]
         grows = exponent(those)
         last = "" if grows is None else f"size^{grows:.2f}"
-        lines.append(f"| {what} | {who} | {' | '.join(cells)} | {last} |")
+        lines.append(f"| {title} | {who} | {' | '.join(cells)} | {last} |")
     return "\n".join(lines)
 
 
-def _cell(one: Figure | None, ours: float | None) -> str:
-    if one is None:
+def _cell(figure: Figure | None, ours: float | None) -> str:
+    if figure is None:
         return ""
-    parts = [shown(one.value, one.unit)]
-    if one.who != OURS and ours:
-        parts.append(f"**{times(one.value / ours)}**")
-    if one.recall is not None:
-        parts.append(f"recall {one.recall:.3f}")
+    parts = [shown(figure.value, figure.unit)]
+    if figure.who != OURS and ours:
+        parts.append(f"**{times(figure.value / ours)}**")
+    if figure.recall is not None:
+        parts.append(f"recall {figure.recall:.3f}")
     return ", ".join(parts)
 
 

@@ -65,12 +65,12 @@ def _settle_claude(desk: Desk) -> None:
 
 def meet_claude(desk: Desk) -> None:
     """Answer what Claude Code asks in a terminal when it is started for the first time."""
-    known = {
+    environ = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [claude_environ(desk)["ANTHROPIC_API_KEY"]]},
         "projects": {str(desk.repository()): {"hasTrustDialogAccepted": True}},
     }
-    (desk.folder / ".claude.json").write_text(json.dumps(known, indent=2))
+    (desk.folder / ".claude.json").write_text(json.dumps(environ, indent=2))
 
 
 def _ask_claude(
@@ -235,7 +235,7 @@ CLAUDE_CODE = Agent(
     "claude-code",
     _settle_claude,
     _ask_claude,
-    lambda done: done.said[0]["session_id"],
+    lambda run: run.said[0]["session_id"],
     lambda command: ("Bash", {"command": command, "description": "as asked"}),
     "mcp__mnemolog__{}",
     (".claude/settings.json", ".claude.json", ".claude/CLAUDE.md"),
@@ -245,7 +245,7 @@ CODEX = Agent(
     "codex",
     _settle_codex,
     _ask_codex,
-    lambda done: done.said[0]["thread_id"],
+    lambda run: run.said[0]["thread_id"],
     lambda command: ("exec_command", {"cmd": command, "login": False}),
     "mcp__mnemolog__{}",
     (".codex/hooks.json", ".codex/config.toml", ".codex/AGENTS.md"),
@@ -256,7 +256,7 @@ GEMINI = Agent(
     "gemini",
     _settle_gemini,
     _ask_gemini,
-    lambda done: done.said[0]["session_id"],
+    lambda run: run.said[0]["session_id"],
     lambda command: ("run_shell_command", {"command": command, "description": "as asked"}),
     "mcp_mnemolog_{}",
     (".gemini/settings.json", ".gemini/GEMINI.md"),
@@ -266,7 +266,7 @@ OPENCODE = Agent(
     "opencode",
     _settle_opencode,
     _ask_opencode,
-    lambda done: done.said[0]["sessionID"],
+    lambda run: run.said[0]["sessionID"],
     lambda command: ("bash", {"command": command, "description": "as asked"}),
     "mnemolog_{}",
     (
@@ -280,7 +280,7 @@ COPILOT = Agent(
     "copilot",
     _settle_copilot,
     _ask_copilot,
-    lambda done: done.said[-1]["sessionId"],
+    lambda run: run.said[-1]["sessionId"],
     lambda command: ("bash", {"command": command, "description": "as asked"}),
     "mnemolog-{}",
     (

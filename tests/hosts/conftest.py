@@ -25,9 +25,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.host)
 def settled(request: pytest.FixtureRequest, desk: Desk) -> Agent:
     """An agent with settings of its user's."""
-    found: Agent = request.param
-    found.set_up(desk)
-    return found
+    chosen: Agent = request.param
+    chosen.set_up(desk)
+    return chosen
 
 
 @pytest.fixture

@@ -61,10 +61,10 @@ class Desk:
 
     @classmethod
     def at(cls, folder: Path, models: Models) -> "Desk":
-        made = cls(folder, models)
-        made.memory.mkdir(parents=True, mode=0o700)
-        made.choose(port=_free_port())  # the usual one may be in use here
-        return made
+        desk = cls(folder, models)
+        desk.memory.mkdir(parents=True, mode=0o700)
+        desk.choose(port=_free_port())  # the usual one may be in use here
+        return desk
 
     @property
     def memory(self) -> Path:
@@ -106,9 +106,9 @@ class Desk:
         """Run a command of ours to its end, which must be a good one; return what it prints."""
         command = [sys.executable, "-P", "-m", "serve.cli", *words]
         environ = self.environ(PYTHONPATH=str(ROOT))
-        done = run(command, environ, cwd or self.repository())
-        assert done.code == 0, done.err
-        return done.out
+        completed = run(command, environ, cwd or self.repository())
+        assert completed.code == 0, completed.err
+        return completed.out
 
     def record(self, text: str, *words: str, cwd: Path | None = None) -> str:
         """Record a memory of a repository; return its id."""
@@ -171,9 +171,9 @@ def blocks(request: JSON) -> list[str]:
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as socket_:
+        socket_.bind(("127.0.0.1", 0))
+        port: int = socket_.getsockname()[1]
         return port
 
 

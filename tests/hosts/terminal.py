@@ -74,7 +74,7 @@ class Terminal:
                 part = os.read(self._pipe, 1 << 16)
             except OSError:  # Linux says so where the program has ended
                 raise AssertionError(f"it ended: {self.shown[-2000:]}") from None
-            for asked, answer in _ASKED.items():
-                if asked in part:
+            for question, answer in _ASKED.items():
+                if question in part:
                     os.write(self._pipe, answer)
             self._shown += part

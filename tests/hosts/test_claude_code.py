@@ -24,9 +24,9 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     desk.models.script = Script()
     claude.ask(desk, "/compact", after=session)
     claude.ask(desk, ASKED, after=session)
-    told = blocks(desk.models.requests[-1])
-    assert '"ran":"pytest -q"' in told[0]
-    assert FACT in told[-1]
+    texts = blocks(desk.models.requests[-1])
+    assert '"ran":"pytest -q"' in texts[0]
+    assert FACT in texts[-1]
     stages = [event.body.stage for event in desk.events(session, SessionTold)]
     ended = ["stopped", "ended"]
     compacted = ["resumed", "compacted", "compacted", "ended"]  # as it starts anew, its summary
@@ -45,8 +45,8 @@ def test_a_turn_leaves_an_episode_of_what_was_asked_done_and_said(
     claude.ask(desk, "put the tax rate into tax.py and run the tests", "--allowedTools", "Write")
     assert file.read_text() == "RATE = 19\n"
     desk.mnemolog("stop")
-    (one,) = json.loads(desk.mnemolog("list", "--kind", "episode", "--json"))["memories"]
-    episode = json.loads(desk.mnemolog("show", one["id"], "--json"))
+    (recorded,) = json.loads(desk.mnemolog("list", "--kind", "episode", "--json"))["memories"]
+    episode = json.loads(desk.mnemolog("show", recorded["id"], "--json"))
     assert episode["text"].startswith("put the tax rate")
     assert "edited tax.py" in episode["action"]
     assert "$ pytest -q -> 3 passed" in episode["action"]
@@ -66,9 +66,9 @@ def test_in_a_terminal_what_is_known_reaches_the_model_too(desk: Desk) -> None:
         terminal.press("\r", until=lambda: bool(desk.models.requests))
     assert [FACT in block for block in blocks(desk.models.requests[0])] == [True]
     desk.mnemolog("disconnect", "claude-code", "--yes")
-    kept = json.loads((desk.folder / ".claude.json").read_text())
-    assert "mcpServers" not in kept
-    assert kept["numStartups"] == 1
+    config = json.loads((desk.folder / ".claude.json").read_text())
+    assert "mcpServers" not in config
+    assert config["numStartups"] == 1
 
 
 @pytest.mark.parametrize("market", ["mnemolog-local", "mnemolog"])
@@ -86,12 +86,12 @@ def test_the_plugin_alone_brings_the_memory(desk: Desk, market: str) -> None:
         ("plugin", "marketplace", "add", str(folder)),
         ("plugin", "install", f"mnemolog@{market}"),
     ):
-        done = desk.run("claude", *words, **environ)
-        assert done.code == 0
+        completed = desk.run("claude", *words, **environ)
+        assert completed.code == 0
     tool = "mcp__plugin_mnemolog_mnemolog__recall"
     desk.models.script = Script(((tool, {"query": ASKED}),))
     words = ("claude", "-p", ASKED, "--output-format", "stream-json", "--verbose")
-    done = desk.run(*words, "--allowedTools", tool, **environ)
+    completed = desk.run(*words, "--allowedTools", tool, **environ)
     first, second = desk.models.requests
     assert [FACT in block for block in blocks(first)] == [True]
     assert json.dumps(second["messages"]).count(FACT) == 2

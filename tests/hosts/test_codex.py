@@ -12,17 +12,17 @@ UNTRUSTED = "Codex trusts none of the hooks of mnemolog yet"
 
 
 def ask(desk: Desk) -> list[str]:
-    done = desk.run("codex", "exec", "--json", UNGUARDED, ASKED)
-    assert done.code == 0
+    completed = desk.run("codex", "exec", "--json", UNGUARDED, ASKED)
+    assert completed.code == 0
     return blocks(desk.models.requests[-1])
 
 
 def test_hooks_that_nobody_trusts_are_skipped_and_doctor_says_so(desk: Desk, codex: Agent) -> None:
     desk.record(FACT)
     assert ask(desk) == []
-    found = desk.mnemolog("doctor")
-    assert UNTRUSTED in found
-    assert HOSTS["codex"].note in found
+    report = desk.mnemolog("doctor")
+    assert UNTRUSTED in report
+    assert HOSTS["codex"].note in report
 
 
 def trust(desk: Desk, prompt: str = "") -> None:
@@ -51,12 +51,12 @@ def test_once_a_person_trusts_them_hooks_run_and_doctor_is_content(
     desk.mnemolog("start")
     trust(desk, ASKED)
     assert [FACT in block for block in blocks(desk.models.requests[0])] == [True]
-    brief, told = ask(desk)
+    brief, texts = ask(desk)
     assert ASKED in brief
-    assert FACT in told
-    found = desk.mnemolog("doctor")
-    assert UNTRUSTED not in found
-    assert "Codex is connected, and its hooks arrive" in found
+    assert FACT in texts
+    report = desk.mnemolog("doctor")
+    assert UNTRUSTED not in report
+    assert "Codex is connected, and its hooks arrive" in report
 
 
 def test_what_codex_wrote_meanwhile_stays_when_we_are_taken_out(desk: Desk, codex: Agent) -> None:
@@ -78,15 +78,17 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     session = codex.session(codex.ask(desk, ASKED, *short))
     desk.models.script = Script()
     codex.ask(desk, ASKED, *short, after=session)
-    told = blocks(desk.models.requests[-1])
-    assert '"ran":"pytest -q"' in told[0]
-    assert FACT in told[-1]
+    texts = blocks(desk.models.requests[-1])
+    assert '"ran":"pytest -q"' in texts[0]
+    assert FACT in texts[-1]
     assert "compacted" in [event.body.stage for event in desk.events(session, SessionTold)]
 
 
 def test_codex_has_nothing_to_say_against_our_settings(desk: Desk, codex: Agent) -> None:
-    done = desk.run("codex", "exec", "--json", UNGUARDED, "hello!")
-    said = [
-        one["item"]["message"] for one in done.said if one.get("item", {}).get("type") == "error"
+    completed = desk.run("codex", "exec", "--json", UNGUARDED, "hello!")
+    lines = [
+        line["item"]["message"]
+        for line in completed.said
+        if line.get("item", {}).get("type") == "error"
     ]
-    assert not [one for one in said if "mock-model" not in one]
+    assert not [line for line in lines if "mock-model" not in line]

@@ -49,8 +49,8 @@ class Case:
 
     @property
     def request(self) -> JSON:
-        (found,) = self.desk.models.bare
-        return found
+        (bare,) = self.desk.models.bare
+        return bare
 
 
 def use(desk: Desk, agent: Agent) -> Case:
@@ -147,7 +147,7 @@ def test_a_request_holds_no_tool_and_nothing_of_the_users_own(case: Case) -> Non
     assert not case.request.get("tools")
     sent = json.dumps(case.request)
     assert FACT in sent
-    assert not [one for one in (MARK, "additional_tools", "mcp__", "SKILL.md") if one in sent]
+    assert not [word for word in (MARK, "additional_tools", "mcp__", "SKILL.md") if word in sent]
 
 
 def test_what_a_program_adds_to_a_request_is_within_the_estimate(case: Case) -> None:
@@ -156,9 +156,9 @@ def test_what_a_program_adds_to_a_request_is_within_the_estimate(case: Case) -> 
     (question,) = (text for text in texts if text.startswith("BEGIN OF DATA"))
     instructions = next(text for text in texts if text.startswith("You look through the notes"))
     added = sum(len(text.encode()) for text in texts) - len((question + instructions).encode())
-    found = program_of(case.name)
-    assert found is not None
-    assert 0 <= added <= dialect_of(found).overhead(instructions)
+    program = program_of(case.name)
+    assert program is not None
+    assert 0 <= added <= dialect_of(program).overhead(instructions)
 
 
 def test_no_hook_and_no_server_of_the_user_is_started(case: Case) -> None:
@@ -213,12 +213,12 @@ def _command_lines() -> list[str]:
 
 
 def test_an_estimate_names_program_and_version_and_asks_nothing(case: Case) -> None:
-    said = case.importance("--estimate")
+    estimate = case.importance("--estimate")
     title = {"claude-code": "Claude Code 2.1.330", "codex": "Codex 0.169.0"}[case.name]
-    assert f"{case.name} is asked through {title}" in said
+    assert f"{case.name} is asked through {title}" in estimate
     assert case.desk.models.bare == []
-    found = case.desk.mnemolog("doctor")
-    assert f"llm.cheap: {case.name} is asked through {title}" in found
+    report = case.desk.mnemolog("doctor")
+    assert f"llm.cheap: {case.name} is asked through {title}" in report
 
 
 def test_an_answer_that_is_cut_off_is_one_request_a_question(claude_code: Case) -> None:
@@ -234,9 +234,9 @@ def test_without_a_login_nothing_is_sent_and_the_cure_is_named(case: Case) -> No
     (case.desk.folder / ".codex" / "auth.json").unlink(missing_ok=True)
     settings = case.desk.folder / ".claude" / "settings.json"
     if settings.exists():
-        kept = json.loads(settings.read_text())
-        del kept["apiKeyHelper"]
-        settings.write_text(json.dumps(kept))
+        stored = json.loads(settings.read_text())
+        del stored["apiKeyHelper"]
+        settings.write_text(json.dumps(stored))
     config = case.desk.folder / ".codex" / "config.toml"
     if config.exists():
         config.write_text('model = "mock-model"\n')  # of the server that a login is for
@@ -271,7 +271,7 @@ def token(expires: int) -> str:
     plan = {"chatgpt_plan_type": "plus", "chatgpt_account_id": "a", "chatgpt_user_id": "u"}
     body = {"exp": expires, "email": "a@example.org", "https://api.openai.com/auth": plan}
     head, claims = (
-        base64.urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=").decode()
-        for one in ({"alg": "none"}, body)
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+        for part in ({"alg": "none"}, body)
     )
     return f"{head}.{claims}.c2lnbmVk"

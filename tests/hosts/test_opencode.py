@@ -29,8 +29,8 @@ def test_what_a_model_asks_of_a_subagent_is_no_prompt_and_its_tools_belong_to_th
     desk.models.script = Script((task,))
 
     def play() -> None:
-        told = [text for _, text in parts(desk.models.requests[-1])]
-        of_task = ASKED not in "".join(told)
+        texts = [text for _, text in parts(desk.models.requests[-1])]
+        of_task = ASKED not in "".join(texts)
         desk.models.script = Script((opencode.shell("pytest -q") if of_task else task,))
 
     desk.models.meanwhile = play
@@ -50,8 +50,8 @@ def test_a_turn_leaves_an_episode_of_what_was_asked_done_and_said(
     desk.models.script = Script((opencode.shell("pytest -q"),))
     opencode.ask(desk, ASKED)
     desk.mnemolog("stop")
-    (one,) = json.loads(desk.mnemolog("list", "--kind", "episode", "--json"))["memories"]
-    episode = json.loads(desk.mnemolog("show", one["id"], "--json"))
+    (recorded,) = json.loads(desk.mnemolog("list", "--kind", "episode", "--json"))["memories"]
+    episode = json.loads(desk.mnemolog("show", recorded["id"], "--json"))
     assert episode["text"].startswith(ASKED)
     assert "$ pytest -q -> 3 passed" in episode["action"]
     assert episode["result"] == "FINAL-ANSWER"
@@ -64,10 +64,10 @@ def test_a_note_stands_beside_its_prompt_in_every_request_of_the_session(
     desk.mnemolog("start")
     desk.models.script = Script((opencode.shell("echo 1"), opencode.shell("echo 2")))
     opencode.ask(desk, ASKED)
-    told = [
+    texts = [
         [(role, text) for role, text in parts(request) if "ledger service" in text]
         for request in desk.models.requests
     ]
-    assert len(told) == 3 and told[0] == told[1] == told[2]  # a provider's cache stays valid
-    ((role, _),) = told[0]
+    assert len(texts) == 3 and texts[0] == texts[1] == texts[2]  # a provider's cache stays valid
+    ((role, _),) = texts[0]
     assert role == "user" and len(blocks(desk.models.requests[0])) == 1

@@ -38,7 +38,7 @@ sys.exit(code)
 """
 
 
-@pytest.mark.parametrize("settled", [CLAUDE_CODE, CODEX], indirect=True, ids=lambda one: one.host)
+@pytest.mark.parametrize("settled", [CLAUDE_CODE, CODEX], indirect=True, ids=lambda hook: hook.host)
 @pytest.mark.parametrize(
     ("name", "probe"), [("quarry", "quarry-x17"), ("halyard", "halyard-x04")], ids=str
 )
@@ -52,19 +52,19 @@ def test_what_a_new_session_needs_of_a_story_reaches_the_model(
         for _ in _told_at_turns(desk, agent, name, session["turns"]):
             pass
         desk.mnemolog("build", "--quick")  # as an idle server does
-    asked = next(other for other in story["probes"] if other["id"] == probe)
+    question = next(other for other in story["probes"] if other["id"] == probe)
     desk.models.script = Script()
-    agent.ask(desk, asked["prompt"])
-    told = blocks(desk.models.requests[-1])
-    print(f"\n{agent.host}, {name}: {asked['prompt']}\n", *told, sep="\n")
-    brief, block = told
+    agent.ask(desk, question["prompt"])
+    texts = blocks(desk.models.requests[-1])
+    print(f"\n{agent.host}, {name}: {question['prompt']}\n", *texts, sep="\n")
+    brief, block = texts
     assert "The last session, its end first:" in brief
-    assert all(one.startswith(OPENING) and one.endswith(CLOSING) for one in (brief, block))
-    said = block.lower()
-    assert any(all(word.lower() in said for word in need) for need in asked["needs"])
+    assert all(text.startswith(OPENING) and text.endswith(CLOSING) for text in (brief, block))
+    lowered = block.lower()
+    assert any(all(word.lower() in lowered for word in need) for need in question["needs"])
 
 
-@pytest.mark.parametrize("settled", [CLAUDE_CODE, CODEX], indirect=True, ids=lambda one: one.host)
+@pytest.mark.parametrize("settled", [CLAUDE_CODE, CODEX], indirect=True, ids=lambda hook: hook.host)
 def test_the_tenth_session_of_a_life_is_told_what_holds_and_where_it_left_off(
     desk: Desk, agent: Agent
 ) -> None:
@@ -77,10 +77,10 @@ def test_the_tenth_session_of_a_life_is_told_what_holds_and_where_it_left_off(
             pass
         desk.mnemolog("build", "--quick")
     prompts = [turn["prompt"] for turn in last["turns"]]
-    told = list(_told_at_turns(desk, agent, life["name"], last["turns"]))
-    for prompt, new in zip(prompts, told, strict=True):
+    texts = list(_told_at_turns(desk, agent, life["name"], last["turns"]))
+    for prompt, new in zip(prompts, texts, strict=True):
         print(f"\n{agent.host}: {prompt}", *new, sep="\n")
-    go_on, locked, release, live = ("\n".join(new) for new in told)
+    go_on, locked, release, live = ("\n".join(new) for new in texts)
     assert "never pip install" in go_on  # of the first session
     assert "the column of the vehicle" in go_on  # not the question about range
     assert "BEGIN IMMEDIATE" in go_on + locked
@@ -97,12 +97,12 @@ def _told_at_turns(
         tools = tuple(_played(desk, agent, name, turn["steps"]))
         desk.models.script = Script(tools, turn["final"])
         options = ("--allowedTools", "Bash,Write") if agent is CLAUDE_CODE else ()
-        done = agent.ask(desk, turn["prompt"], *options, after=after)
-        assert done.code == 0, done.err
-        after = after or agent.session(done)
-        told = blocks(desk.models.requests[-1])
-        yield [block for block in told if block not in before]
-        before.update(told)
+        completed = agent.ask(desk, turn["prompt"], *options, after=after)
+        assert completed.code == 0, completed.err
+        after = after or agent.session(completed)
+        texts = blocks(desk.models.requests[-1])
+        yield [block for block in texts if block not in before]
+        before.update(texts)
 
 
 def _played(
@@ -146,8 +146,8 @@ def _stand_in(desk: Desk, command: str, wrote: str, code: int) -> bool:
         for program in programs
     ):
         return False
-    made = [words for words in parts if words and words[0] not in PLAIN]
-    for words in made:
+    commands = [words for words in parts if words and words[0] not in PLAIN]
+    for words in commands:
         is_here = "/" in words[0]
         file = (desk.repository() if is_here else desk.folder / "bin") / words[0]
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -156,9 +156,9 @@ def _stand_in(desk: Desk, command: str, wrote: str, code: int) -> bool:
             answers.write_text("{}")
         file.write_text(STAND_IN.format(file=str(answers)))
         file.chmod(0o755)
-    if made:  # the last one writes what the story shows
-        known = json.loads(answers.read_text())
-        said = f"{Path(made[-1][0]).name} {' '.join(made[-1][1:])}"
-        known.setdefault(said, []).append([wrote, code])
-        answers.write_text(json.dumps(known))
+    if commands:  # the last one writes what the story shows
+        answers_ = json.loads(answers.read_text())
+        title = f"{Path(commands[-1][0]).name} {' '.join(commands[-1][1:])}"
+        answers_.setdefault(title, []).append([wrote, code])
+        answers.write_text(json.dumps(answers_))
     return True

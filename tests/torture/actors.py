@@ -53,24 +53,24 @@ class Run:
             client.close()
 
     def ask(
-        self, client: Client, what: str, method: str, path: str, body: object = None
+        self, client: Client, title: str, method: str, path: str, body: object = None
     ) -> bytes | None:
         """Ask, and count it; None where it was not answered well, which is counted too."""
         try:
             while True:
-                status, said = client.asked(method, path, body)  # type: ignore[arg-type]
+                status, answer = client.asked(method, path, body)  # type: ignore[arg-type]
                 if status != 503 or self.is_over.is_set():
                     break
                 self.done["sent away (503)"] += 1
                 self.is_over.wait(float(client.answered["Retry-After"]))
         except (OSError, HTTPException) as error:
-            self.wrong[f"{what}: {error!r}"] += 1
+            self.wrong[f"{title}: {error!r}"] += 1
             return None
         if status >= 400 and status not in (404, 409, 503):
-            self.wrong[f"{what}: {status} {said[:120]!r}"] += 1
+            self.wrong[f"{title}: {status} {answer[:120]!r}"] += 1
             return None
-        self.done[what] += 1
-        return said
+        self.done[title] += 1
+        return answer
 
 
 Actor = Callable[[Run], None]
@@ -94,19 +94,19 @@ def recalls(run: Run) -> None:
     """Recall what was written, which must be found, and anything."""
     client, chance = run.client(), random.Random()
     while not run.is_over.wait(0.1):
-        known = len(run.written)
-        ticket = run.written[chance.randrange(known)] if known and chance.random() < 0.4 else ""
-        asked = {"query": f"Ticket {ticket}" if ticket else _words(chance)}
+        count = len(run.written)
+        ticket = run.written[chance.randrange(count)] if count and chance.random() < 0.4 else ""
+        request = {"query": f"Ticket {ticket}" if ticket else _words(chance)}
         if not ticket:
-            asked["mode"] = chance.choice(("auto", "lexical", "vector", "entity"))
-        data = run.ask(client, "recall", "POST", "/v1/recall", asked)
+            request["mode"] = chance.choice(("auto", "lexical", "vector", "entity"))
+        data = run.ask(client, "recall", "POST", "/v1/recall", request)
         if data is None:
             continue
         answer = json.loads(data)
         if answer["degraded"]:
             run.wrong[f"recall: degraded {answer.get('notices')}"] += 1
-        found = {hit["id"] for hit in answer["hits"]}
-        if ticket and ticket not in run.gone and f"run-{ticket}" not in found:
+        ids = {hit["id"] for hit in answer["hits"]}
+        if ticket and ticket not in run.gone and f"run-{ticket}" not in ids:
             run.wrong["recall: an acknowledged memory was missing"] += 1
 
 
@@ -156,8 +156,8 @@ def _telling(
     run: Run, client: Client, whose: dict[str, str]
 ) -> Callable[[dict[str, object]], None]:
     def tell(event: dict[str, object]) -> None:
-        what = f"hook {event['hook_event_name']}"
-        run.ask(client, what, "POST", "/v1/hooks/claude-code", whose | event)
+        name = f"hook {event['hook_event_name']}"
+        run.ask(client, name, "POST", "/v1/hooks/claude-code", whose | event)
 
     return tell
 

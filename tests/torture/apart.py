@@ -56,10 +56,10 @@ class Apart:
     ) -> None:
         self._end()
 
-    def ask(self, given: Any) -> Answer:
+    def ask(self, job: Any) -> Answer:
         """Call it once; a process that hangs or ends is started anew."""
         began = time.monotonic()
-        self._line.send(given)
+        self._line.send(job)
         if self._line.poll(PATIENCE_S):
             with suppress(EOFError, OSError):
                 answer: Answer = self._line.recv()
@@ -94,13 +94,13 @@ def _answer(line: Connection, act: Callable[[Any], Any]) -> None:
     first = 0
     while True:
         try:
-            given = line.recv()
+            request = line.recv()
         except EOFError:
             return
         began = time.process_time()
         value, refused, crash = None, "", ""
         try:
-            value = act(given)
+            value = act(request)
         except MnemologError as error:
             refused = f"{type(error).__name__}: {error}"
         except Exception as error:  # what no caller expects: an outcome here

@@ -68,9 +68,9 @@ def _remember(home: Path, path: Path) -> str:
     return _digest(home, tenant.name)
 
 
-def _restore(given: tuple[str, str]) -> str:
+def _restore(arguments: tuple[str, str]) -> str:
     """Restore a backup, in a process of its own; return the digest of what came of it."""
-    home, path = given
+    home, path = arguments
     shutil.rmtree(tenants.tenant(Path(home), _INTO).root, ignore_errors=True)
     backup.restore_backup(Settings(Path(home)), Path(path), _INTO, NOW, replace=False)
     return _digest(Path(home), _INTO)
@@ -90,13 +90,13 @@ def _control(
 ) -> Outcome:
     """Say whether the harness would see a log that lost its last event, hashed and listed anew."""
     wrong = []
-    if (found := _seen(folder, home, path, apart, digest)) is not None:
-        raise AssertionError(f"the whole backup is refused: {found}")
-    if found := _seen(folder, home, path, apart, "another digest"):
-        wrong.append(found)
+    if (problem := _seen(folder, home, path, apart, digest)) is not None:
+        raise AssertionError(f"the whole backup is refused: {problem}")
+    if problem := _seen(folder, home, path, apart, "another digest"):
+        wrong.append(problem)
     (folder / "outside" / "evil").write_text("planted")
-    if found := _seen(folder, home, path, apart, digest):
-        wrong.append(found)
+    if problem := _seen(folder, home, path, apart, digest):
+        wrong.append(problem)
     (folder / "outside" / "evil").unlink()
     tried = "a backup of something else, and a file outside"
     return Outcome(tried, len(wrong), "plants", tuple(wrong), is_control=True, floor=2)
@@ -105,18 +105,18 @@ def _control(
 def _forged(
     folder: Path, home: Path, digest: str, whole: forging.Whole, apart: Apart, scale: Scale
 ) -> Outcome:
-    wrong, tried, kept = [], 0, 0
+    wrong, tried, refused = [], 0, 0
     for number in range(scale.of(120, 2_200)):
         forge = forging.FORGES[number % len(forging.FORGES)]
         data = forge(random.Random(f"{forge.__name__} {number}"), whole)
         path = folder / "forged.zip"
         path.write_bytes(data)
         tried += 1
-        found = _seen(folder, home, path, apart, digest)
-        kept += (home / "tenants" / _INTO).exists()
-        if found is not None:
-            wrong.append(f"{forge.__name__} {number}: {found}")
-    note = f"{kept} harmless, restored whole"
+        problem = _seen(folder, home, path, apart, digest)
+        refused += (home / "tenants" / _INTO).exists()
+        if problem is not None:
+            wrong.append(f"{forge.__name__} {number}: {problem}")
+    note = f"{refused} harmless, restored whole"
     return Outcome("a mutated backup is restored", tried, "files", tuple(wrong), note, floor=2_000)
 
 
@@ -127,18 +127,18 @@ def _bombs(folder: Path, home: Path, whole: forging.Whole, apart: Apart, scale: 
         "zeros that the list hides": forging.bomb(scale.of(1, 10) * gib, whole, is_honest=False),
         "members": forging.crowd(scale.of(50_000, 1_000_000), whole),
     }
-    wrong, said, most, longest = [], [], 0, 0.0
+    wrong, answers, most, longest = [], [], 0, 0.0
     for name, pieces in bombs.items():
         path = folder / "bomb.zip"
         with path.open("wb") as file:
             file.writelines(pieces)
         answer = apart.ask((str(home), str(path)))
         most, longest = max(most, answer.grown), max(longest, answer.took_s)
-        said.append(answer.refused.rpartition(": ")[2])
-        if found := _problem(folder, home, answer, "nothing of it"):
-            wrong.append(f"{name}: {found}")
+        answers.append(answer.refused.rpartition(": ")[2])
+        if problem := _problem(folder, home, answer, "nothing of it"):
+            wrong.append(f"{name}: {problem}")
         path.unlink()
-    note = f"at most {most >> 20} MiB more in all of them, {longest:.1f} s: {'; '.join(said)}"
+    note = f"at most {most >> 20} MiB more in all of them, {longest:.1f} s: {'; '.join(answers)}"
     return Outcome("a backup that bursts", len(bombs), "bombs", tuple(wrong), note, floor=3)
 
 
@@ -167,11 +167,11 @@ def _problem(folder: Path, home: Path, answer: Answer, digest: str) -> str | Non
 def _elsewhere(folder: Path, home: Path) -> list[str]:
     """Return what lies in the folder but outside of the tenants that may be there."""
     ours = {"home", "outside", "whole.zip", "forged.zip", "bomb.zip"}
-    found = {path.name for path in folder.iterdir()} - ours
-    found |= {f"outside/{path.name}" for path in (folder / "outside").iterdir()}
-    found |= {f"tenants/{path.name}" for path in (home / "tenants").iterdir()} - {
+    strays = {path.name for path in folder.iterdir()} - ours
+    strays |= {f"outside/{path.name}" for path in (folder / "outside").iterdir()}
+    strays |= {f"tenants/{path.name}" for path in (home / "tenants").iterdir()} - {
         "tenants/default",
         f"tenants/{_INTO}",
     }
-    found |= {path.name for path in home.iterdir()} - {"tenants", "origin", "origin.lock"}
-    return sorted(found)
+    strays |= {path.name for path in home.iterdir()} - {"tenants", "origin", "origin.lock"}
+    return sorted(strays)

@@ -49,21 +49,21 @@ def baits(pattern: re.Pattern[Any], most: int) -> list[Bait]:
     """Return up to `most` different baits for a pattern, what is its own before what is common."""
     own = _turns([list(_of(pattern, variant)) for variant in range(VARIANTS)])
     every = dict.fromkeys((*own, *(Bait("", again) for again in COMMON)))
-    fit = [one for one in every if one.again]
-    kept = fit[: max(0, most - len(COMMON) // 3)]
-    return [*kept, *(one for one in fit[len(kept) :] if one.before == "")][:most]
+    fit = [bait for bait in every if bait.again]
+    first = fit[: max(0, most - len(COMMON) // 3)]
+    return [*first, *(bait for bait in fit[len(first) :] if bait.before == "")][:most]
 
 
 def _turns(several: Sequence[Sequence[Bait]]) -> Iterator[Bait]:
     """Yield the first of each, then the second of each and so on."""
     for ones in zip_longest(*several):
-        yield from (one for one in ones if one is not None)
+        yield from (bait for bait in ones if bait is not None)
 
 
 def _of(pattern: re.Pattern[Any], variant: int) -> Iterator[Bait]:
     tree = _parsed(pattern.pattern, pattern.flags)
-    found = list(_pumps(tree, "", variant))
-    for before, again in found:
+    pumps = list(_pumps(tree, "", variant))
+    for before, again in pumps:
         yield Bait(before, again, UNFIT)
         yield Bait("", before + again)
         yield Bait("", again, UNFIT)
@@ -85,72 +85,72 @@ def _parsed(pattern: str | bytes, flags: int) -> Tree:
 def _pumps(tree: Tree, before: str, variant: int) -> Iterator[tuple[str, str]]:
     """Yield what leads to each long repeat of a pattern, and what it repeats."""
     text = before
-    for op, given in tree:
-        for inner in _inner(op, given):
+    for op, argument in tree:
+        for inner in _inner(op, argument):
             yield from _pumps(inner, text, variant)
-        if op in _REPEATS and given[1] >= _MOST:
-            yield text, _sample(given[2], variant) + _sample(given[2], variant + 1)
-            yield text, _sample(given[2], variant)
-        text += _sample([(op, given)], variant)
+        if op in _REPEATS and argument[1] >= _MOST:
+            yield text, _sample(argument[2], variant) + _sample(argument[2], variant + 1)
+            yield text, _sample(argument[2], variant)
+        text += _sample([(op, argument)], variant)
 
 
-def _inner(op: Any, given: Any) -> Iterator[Tree]:
+def _inner(op: Any, argument: Any) -> Iterator[Tree]:
     if op in _REPEATS:
-        yield given[2]
+        yield argument[2]
     elif op is codes.BRANCH:
-        yield from given[1]
+        yield from argument[1]
     elif op is codes.SUBPATTERN:
-        yield given[-1]
+        yield argument[-1]
     elif op is codes.ATOMIC_GROUP:
-        yield given
+        yield argument
     elif op is codes.ASSERT:
-        yield given[1]
+        yield argument[1]
 
 
 def _sample(tree: Tree, variant: int) -> str:
     """Return a text that a tree nearly always matches: what looks around is passed over."""
-    return "".join(_piece(op, given, variant) for op, given in tree)
+    return "".join(_piece(op, argument, variant) for op, argument in tree)
 
 
-def _piece(op: Any, given: Any, variant: int) -> str:
+def _piece(op: Any, argument: Any, variant: int) -> str:
     if op is codes.LITERAL:
-        return chr(given)
+        return chr(argument)
     if op is codes.NOT_LITERAL:
-        return _other({chr(given)}, variant)
+        return _other({chr(argument)}, variant)
     if op is codes.ANY:
         return "a ./"[variant % 4]
     if op is codes.IN:
-        return _one_of(given, variant)
+        return _one_of(argument, variant)
     if op is codes.BRANCH:
-        return _sample(given[1][variant * 5 % len(given[1])], variant)
+        return _sample(argument[1][variant * 5 % len(argument[1])], variant)
     if op is codes.SUBPATTERN:
-        return _sample(given[-1], variant)
+        return _sample(argument[-1], variant)
     if op is codes.ATOMIC_GROUP:
-        return _sample(given, variant)
+        return _sample(argument, variant)
     if op in _REPEATS:
-        least, most, inner = given
+        least, most, inner = argument
         return _sample(inner, variant) * min(max(least, 1), most, 200)
     return ""  # anchors, what looks around, references
 
 
-def _one_of(given: Tree, variant: int) -> str:
-    if given[0][0] is codes.NEGATE:
-        return _other({letter for code in given[1:] for letter in _letters(code)}, variant)
-    letters = [letter for code in given for letter in _letters(code)]
+def _one_of(tree: Tree, variant: int) -> str:
+    if tree[0][0] is codes.NEGATE:
+        return _other({letter for code in tree[1:] for letter in _letters(code)}, variant)
+    letters = [letter for code in tree for letter in _letters(code)]
     return letters[variant * 7 % len(letters)] if letters else ""
 
 
 def _letters(code: tuple[Any, Any]) -> str:
-    op, given = code
+    op, argument = code
     if op is codes.LITERAL:
-        return chr(given)
+        return chr(argument)
     if op is codes.RANGE:
-        low, high = given
+        low, high = argument
         return "".join(map(chr, sorted({low, (low + high) // 2, high})))
-    return _CATEGORIES.get(given, "")
+    return _CATEGORIES.get(argument, "")
 
 
 def _other(not_these: set[str], variant: int) -> str:
     """Return a character outside of some."""
-    fit = [one for one in "a ./-1\t\n\"'Zé中" if one not in not_these]
+    fit = [letter for letter in "a ./-1\t\n\"'Zé中" if letter not in not_these]
     return fit[variant % len(fit)] if fit else UNFIT

@@ -17,17 +17,17 @@ HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202
 
 def items(text: str) -> list[dict[str, Any]]:
     """Return the notes of all blocks in a text, read by who knows only the frame's two lines."""
-    found = []
+    problems = []
     for part in text.split(OPENING)[1:]:
         for line in part.partition(CLOSING)[0].split("\n"):
             if line.startswith("{"):
-                found.append(msgspec.json.decode(line))
-    return found
+                problems.append(msgspec.json.decode(line))
+    return problems
 
 
-def is_turn(one: Mapping[str, Any]) -> bool:
+def is_turn(note: Mapping[str, Any]) -> bool:
     """Return whether a note of a block is an episode's, in which who said what is named."""
-    return "user_asked" in one and "rule" not in one
+    return "user_asked" in note and "rule" not in note
 
 
 def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
@@ -35,7 +35,7 @@ def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
 
     An episode has the id of its prompt, and that is meant: what tools wrote has ids of its own.
     """
-    found = [memories[id_] for id_ in made.source_ids if id_ in memories]
-    sources = [memory for memory in found if memory.kind != EPISODE]
+    memories_ = [memories[id_] for id_ in made.source_ids if id_ in memories]
+    sources = [memory for memory in memories_ if memory.kind != EPISODE]
     least = max((TRUSTS.index(source.trust) for source in sources), default=0)
     return TRUSTS.index(made.trust) < least

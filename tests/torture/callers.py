@@ -39,8 +39,8 @@ class Told(msgspec.Struct):
     counts: dict[str, int] = {}
     wrong: list[str] = []
 
-    def count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, name: str) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
 
 
 @dataclass
@@ -90,11 +90,11 @@ class Caller:
             time.sleep(PAUSE_S)
         return False
 
-    def refused(self, path: str, status: int, said: Any) -> None:
-        code = said["code"] if isinstance(said, dict) and "code" in said else said
+    def refused(self, path: str, status: int, body: Any) -> None:
+        code = body["code"] if isinstance(body, dict) and "code" in body else body
         self.told.count(f"refused: {status} {code}")
         if status != 503:
-            self.told.wrong.append(f"{path}: {status} {said}")
+            self.told.wrong.append(f"{path}: {status} {body}")
 
 
 def writes(caller: Caller) -> None:
@@ -159,8 +159,8 @@ def recalls(caller: Caller) -> None:
     """Ask for what was acknowledged, which must be found."""
     chance = random.Random(caller.name)
     while not caller.is_over:
-        known = len(caller.heard)
-        text = caller.heard[chance.randrange(known)] if known else ""
+        count = len(caller.heard)
+        text = caller.heard[chance.randrange(count)] if count else ""
         answer = caller.ask("POST", "/v1/recall", {"query": text or "ticket"})
         if answer is not None and answer[0] == 200:
             caller.told.count("recalls answered")
@@ -201,43 +201,44 @@ class Callers:
         self._over = over
         self._processes = [
             subprocess.Popen(
-                [sys.executable, "-P", "-m", "torture.callers", str(home), f"p{one}", str(over)],
+                [sys.executable, "-P", "-m", "torture.callers", str(home), f"p{number}", str(over)],
                 env=environment(home, PYTHONPATH=":".join(map(str, PLACES))),
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            for one in range(processes)
+            for number in range(processes)
         ]
 
     def end(self) -> Told:
         """Tell them that it is over; return what all were told."""
         self._over.touch()
-        said = [process.communicate()[0] for process in self._processes]
-        return _together(msgspec.json.decode(one, type=Told) for one in said)
+        outputs = [process.communicate()[0] for process in self._processes]
+        return _together(msgspec.json.decode(line, type=Told) for line in outputs)
 
 
 def _together(some: Iterable[Told]) -> Told:
     whole, counts = Told(), Counter[str]()
-    for one in some:
-        counts.update(one.counts)
+    for caller in some:
+        counts.update(caller.counts)
         for name in ("acknowledged", "unsure", "hooks", "wrong"):
-            getattr(whole, name).extend(getattr(one, name))
+            getattr(whole, name).extend(getattr(caller, name))
     whole.counts = dict(counts)
     return whole
 
 
 def main(home: str, name: str, over: str) -> None:
     """Call with a thread of each kind until it is over; print what they were told as JSON."""
-    heard: list[str] = []
-    some = [Caller(f"{name}{kind.__name__}", Path(home), Path(over), heard) for kind in KINDS]
+    texts: list[str] = []
+    some = [Caller(f"{name}{kind.__name__}", Path(home), Path(over), texts) for kind in KINDS]
     threads = [
-        threading.Thread(target=kind, args=(one,)) for kind, one in zip(KINDS, some, strict=True)
+        threading.Thread(target=kind, args=(caller,))
+        for kind, caller in zip(KINDS, some, strict=True)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    print(msgspec.json.encode(_together(one.told for one in some)).decode())
+    print(msgspec.json.encode(_together(caller.told for caller in some)).decode())
 
 
 if __name__ == "__main__":

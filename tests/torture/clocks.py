@@ -84,8 +84,8 @@ class _Run:
         for number, text in enumerate(TEXTS):
             self.write(f"m{number}", text)
         wanted = {"name": "one that lasts", "scopes": ["read"]}
-        made = self.ask("writes", "POST", "/v1/tenants/default/tokens", wanted)
-        self.token = made["token"]
+        token = self.ask("writes", "POST", "/v1/tenants/default/tokens", wanted)
+        self.token = token["token"]
 
     @property
     def points(self) -> int:
@@ -144,17 +144,17 @@ class _Run:
         self.look(when)
 
     def write(self, id_: str, text: str) -> None:
-        said = self.ask("writes", "POST", "/v1/memories", {"id": id_, "content": text})
-        if said is not None:
+        answer = self.ask("writes", "POST", "/v1/memories", {"id": id_, "content": text})
+        if answer is not None:
             self.order.append(id_)
 
     def hits(self, query: str, **more: Any) -> list[str]:
         body = {"query": query, "touch": False, "top_k": 100} | more
-        said = self.ask("recalls", "POST", "/v1/recall", body) or {"hits": []}
-        for hit in said["hits"]:
+        answer = self.ask("recalls", "POST", "/v1/recall", body) or {"hits": []}
+        for hit in answer["hits"]:
             if not (math.isfinite(hit["score"]) and 0 <= hit["confidence"] <= 1):
                 self.wrong.append(f"{query!r}: a hit scores {hit}")
-        return [hit["id"] for hit in said["hits"]]
+        return [hit["id"] for hit in answer["hits"]]
 
     def recalled(self) -> dict[str, set[str]]:
         """Return what each query brings; all of them together must bring something."""
@@ -166,18 +166,18 @@ class _Run:
         job = self.ask("writes", "POST", "/v1/ingest", {"memories": [{"content": text}]})
         deadline = time.monotonic() + RECORDED_S
         while job is not None and time.monotonic() < deadline:
-            found = self.ask("reads", "GET", f"/v1/jobs/{job['id']}")
-            if found is None or found["state"] == "done":
+            job_ = self.ask("reads", "GET", f"/v1/jobs/{job['id']}")
+            if job_ is None or job_["state"] == "done":
                 return
             time.sleep(0.1)
         self.wrong.append(f"{when}: a batch was not recorded within {RECORDED_S:.0f} s")
 
     def knock(self, when: str) -> None:
         """Ask with a token that was made when the clock was right."""
-        status, said = asked(self.server.port, self.token, "GET", "/v1/memories")
+        status, answer = asked(self.server.port, self.token, "GET", "/v1/memories")
         self.counts["reads"] += 1
         if status != 200:
-            self.wrong.append(f"{when}: a token: {status} {said}")
+            self.wrong.append(f"{when}: a token: {status} {answer}")
 
     def tell(self, when: str) -> None:
         whose = {"session_id": f"s{len(self.order)}", "cwd": str(self.home)}
@@ -199,24 +199,26 @@ class _Run:
             self.ask("reads", "GET", f"/v1/{path}")
         self.ask("reads", "GET", "/v1/tenants/default/stats")
 
-    def ask(self, what: str, method: str, path: str, body: object = None) -> Any:
-        self.counts[what] += 1
-        status, said = self.server.ask(method, path, body, timeout_s=30)
+    def ask(self, title: str, method: str, path: str, body: object = None) -> Any:
+        self.counts[title] += 1
+        status, answer = self.server.ask(method, path, body, timeout_s=30)
         if status >= 300:
-            self.wrong.append(f"{method} {path}: {status} {said}")
+            self.wrong.append(f"{method} {path}: {status} {answer}")
             return None
-        return said
+        return answer
 
     def build(self, **more: str) -> None:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-P", "-m", "pipelines", "build", "--quick"],
             env=environment(self.home, **self.clock.environment(), **more),
             capture_output=True,
             text=True,
         )
         self.builds += 1
-        if done.returncode:
-            self.wrong.append(f"a build ended with {done.returncode}: {done.stderr[-300:]}")
+        if completed.returncode:
+            self.wrong.append(
+                f"a build ended with {completed.returncode}: {completed.stderr[-300:]}"
+            )
 
     def end(self) -> None:
         self.server.kill(15)

@@ -31,9 +31,9 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     with forks(place.fault) as processes:
         tried = 0
         for name in of_scale(scale):
-            found = broken_off(place, processes, name, EACH[scale])
-            tried += found.points
-            yield found
+            outcome = broken_off(place, processes, name, EACH[scale])
+            tried += outcome.points
+            yield outcome
         for control in work_controls.KILLED:
             yield broken_off(place, processes, control.name, CONTROLS)
     yield Outcome("killed or torn, all together", tried, "points", floor=FLOOR)
@@ -58,8 +58,8 @@ class Place:
         for path in (self.home, self._prepared):
             shutil.rmtree(path, ignore_errors=True)
         self.home.mkdir(mode=0o700)
-        done = processes.run(f"{_STEPS}:prepare", name, str(self.home))
-        assert not done.raised, done.raised
+        result = processes.run(f"{_STEPS}:prepare", name, str(self.home))
+        assert not result.raised, result.raised
         shutil.copytree(self.home, self._prepared)
 
     def restore(self) -> None:
@@ -78,16 +78,16 @@ def broken_off(place: Place, processes: Forks, name: str, most: int) -> Outcome:
     for action, at in evenly(points, most):
         place.restore()
         place.fault.arm(action, at)
-        done = processes.run(f"{_STEPS}:do", name, str(place.home))
+        result = processes.run(f"{_STEPS}:do", name, str(place.home))
         place.fault.arm(Action.WATCH)
-        if not done.killed:
-            wrong.append(f"{action.name} {at}: it was not killed {done.raised}")
+        if not result.killed:
+            wrong.append(f"{action.name} {at}: it was not killed {result.raised}")
             continue
         killed += 1
-        after = processes.run(f"{_STEPS}:again", name, str(place.home), [*done.acknowledged])
-        told = [after.raised] if after.raised else after.returned
+        after = processes.run(f"{_STEPS}:again", name, str(place.home), [*result.acknowledged])
+        problems = [after.raised] if after.raised else after.returned
         where = f"{action.name} {at} of {len(kinds)} ({kinds[at - 1].name})"
-        wrong += [f"{where}: {one}" for one in told]
+        wrong += [f"{where}: {fault}" for fault in problems]
     return Outcome(
         f"killed or torn: {name}",
         killed,
@@ -102,9 +102,9 @@ def listed(place: Place, processes: Forks, name: str) -> list[Kind]:
     """Return the kinds of the points that a work goes through."""
     place.fault.trace.write_bytes(b"")
     place.fault.arm(Action.LIST)
-    done = processes.run(f"{_STEPS}:do", name, str(place.home))
+    result = processes.run(f"{_STEPS}:do", name, str(place.home))
     place.fault.arm(Action.WATCH)
-    assert not done.raised, done.raised
+    assert not result.raised, result.raised
     return place.fault.kinds()
 
 

@@ -34,19 +34,21 @@ class Pages:
     cookies: dict[str, str]
     reached: list[Scope] = field(default_factory=list)
 
-    def headers(self, one: Asked) -> list[tuple[bytes, bytes]]:
+    def headers(self, request: Asked) -> list[tuple[bytes, bytes]]:
         bearers = {"owner": OWNERS, "wrong": f"{OWNERS}x", "hook key": hook_key(OWNERS, "codex")}
-        given = {
-            "Host": one.host,
-            "Origin": f"http://{one.host}" if one.origin == "own" else one.origin,
-            "Sec-Fetch-Site": one.site,
-            "Content-Type": one.type_,
-            "Cookie": self.cookies.get(one.shown.split(" and ")[0]),
-            "Authorization": f"Bearer {bearers[one.shown]}" if one.shown in bearers else None,
+        values = {
+            "Host": request.host,
+            "Origin": f"http://{request.host}" if request.origin == "own" else request.origin,
+            "Sec-Fetch-Site": request.site,
+            "Content-Type": request.type_,
+            "Cookie": self.cookies.get(request.shown.split(" and ")[0]),
+            "Authorization": f"Bearer {bearers[request.shown]}"
+            if request.shown in bearers
+            else None,
         }
         return [
             (name.lower().encode(), value.encode())
-            for name, value in given.items()
+            for name, value in values.items()
             if value is not None
         ]
 
@@ -80,7 +82,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     for path in PATHS:
         yield _walked(there, path, step, f"the guard of Dagster's {path}", floor=23_040)
     yield _walked(there, "websocket", step, "the guard of Dagster's WebSocket", floor=23_040)
-    with patch.object(webserver_guard, "_from_here", lambda asked: None):
+    with patch.object(webserver_guard, "_from_here", lambda request: None):
         half = pages(folder / "half")
         yield _walked(half, PATHS[0], EVERY, "a guard that asks nobody where from", control=True)
     with patch.object(webserver_guard, "_harmless", lambda scope: scope):
@@ -91,51 +93,51 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _walked(
     there: Pages, path: str, step: int, tried: str, *, control: bool = False, floor: int = 0
 ) -> Outcome:
-    asked = allowed = 0
+    requests = allowed = 0
     wrong = []
     for combination in islice(product(HOSTS, ORIGINS, SITES, TYPES, METHODS, SHOWN), 0, None, step):
-        one = Asked(*combination)
-        asked += 1
+        request = Asked(*combination)
+        requests += 1
         there.reached.clear()
-        status = _expected(one, path)
+        status = _expected(request, path)
         allowed += status == 200
-        if fault := _fault(there, one, path, status):
-            wrong.append(f"{one}: {fault}")
+        if fault := _fault(there, request, path, status):
+            wrong.append(f"{request}: {fault}")
     if not allowed:
         wrong.append("nobody got in: then nothing was tried")
     note = f"{allowed:,} allowed"
-    return Outcome(tried, asked, "combinations", wrong, note, is_control=control, floor=floor)
+    return Outcome(tried, requests, "combinations", wrong, note, is_control=control, floor=floor)
 
 
-def _expected(one: Asked, path: str) -> int:
+def _expected(request: Asked, path: str) -> int:
     """Return what must be answered; of a WebSocket 200 or 403."""
-    is_here = HOSTS[one.host] and ORIGINS[one.origin] and SITES[one.site]
-    has_cookie = one.shown.startswith("cookie")
-    is_known = one.shown == "owner" or has_cookie
-    names_origin = one.shown == "owner" or one.origin is not None
+    is_here = HOSTS[request.host] and ORIGINS[request.origin] and SITES[request.site]
+    has_cookie = request.shown.startswith("cookie")
+    is_known = request.shown == "owner" or has_cookie
+    names_origin = request.shown == "owner" or request.origin is not None
     if path == "websocket":
         return 200 if is_here and is_known and names_origin else 403
     if not is_here:
-        return 403 if HOSTS[one.host] else 421
+        return 403 if HOSTS[request.host] else 421
     if not is_known:
-        return 303 if one.method == "GET" else 401
-    if one.method == "GET":
+        return 303 if request.method == "GET" else 401
+    if request.method == "GET":
         return 200
-    if one.method == "DELETE":
+    if request.method == "DELETE":
         return 405
-    if one.type_ != "application/json":
+    if request.type_ != "application/json":
         return 415
     return 200 if names_origin else 403
 
 
-def _fault(there: Pages, one: Asked, path: str, status: int) -> str:
-    headers = there.headers(one)
+def _fault(there: Pages, request: Asked, path: str, status: int) -> str:
+    headers = there.headers(request)
     if path == "websocket":
         scope: Scope = {"type": "websocket", "path": "/graphql", "headers": headers}
     else:
         # as a browser follows a link: what a program asks by GET with a query is refused anyway
         html = [(b"accept", b"text/html")]
-        scope = {"type": "http", "method": one.method, "path": path, "headers": headers + html}
+        scope = {"type": "http", "method": request.method, "path": path, "headers": headers + html}
     answered, names = sent(there.app, scope | {"query_string": DELETE_A_RUN})
     if answered != status:
         return f"{answered}, not {status}"
@@ -143,7 +145,7 @@ def _fault(there: Pages, one: Asked, path: str, status: int) -> str:
         return f"{len(there.reached)} reached Dagster"
     if any(b"access-control" in name for name in names):
         return "a CORS header"
-    if path == "/graphql" and one.method == "GET" and status == 200:
+    if path == "/graphql" and request.method == "GET" and status == 200:
         return "its query reached Dagster" if there.reached[0]["query_string"] else ""
     return ""
 

@@ -188,17 +188,17 @@ class Disk:
 
     def _sync(self, folder: _Folder) -> None:
         """Keep a folder's changes, and what came before them where they are another's too."""
-        touched, kept = {folder}, []
+        touched, lasting = {folder}, []
         for change in reversed(self._loose):
-            folders = {one for one, _, _ in change}
+            folders = {owner for owner, _, _ in change}
             if not touched.isdisjoint(folders):
                 touched |= folders
-                kept.append(change)
-        for change in reversed(kept):
-            for one, name, node in change:
-                _put(one.kept, name, node)
-        done = set(map(id, kept))
-        self._loose = [change for change in self._loose if id(change) not in done]
+                lasting.append(change)
+        for change in reversed(lasting):
+            for owner, name, node in change:
+                _put(owner.kept, name, node)
+        ids = set(map(id, lasting))
+        self._loose = [change for change in self._loose if id(change) not in ids]
 
     def _at(self, path: str) -> _Node | None:
         node: _Node | None = self._root

@@ -69,8 +69,8 @@ def main(folder: Path, scale: Scale) -> None:
         some.append(troubles.ANOTHERS)
     if is_whole:
         some += [troubles.full(3), troubles.LIMITED, troubles.INODES, troubles.HANDLES]
-    for one in some:
-        _say(_in(one, is_whole=is_whole))
+    for trouble in some:
+        _say(_in(trouble, is_whole=is_whole))
     for is_killed in (True, False) if is_whole else (True,):
         _say(_never_writable(is_killed=is_killed, is_whole=is_whole))
 
@@ -93,37 +93,37 @@ def _say(outcome: Outcome) -> None:
 
 def _in(trouble: Trouble, *, is_whole: bool) -> Outcome:
     """Return what was found in a kind of trouble, from before it to after it."""
-    found = Found()
+    tally = Found()
     with _mounted(trouble.mount), ExitStack() as stack:
         _remember(HOME)
         server = trouble.start(HOME)
         stack.callback(_end, server)
-        probes.reads(server, found)
-        probes.hooks(server, found, "before", 1)
+        probes.reads(server, tally)
+        probes.hooks(server, tally, "before", 1)
         trouble.begin(DISK, server)
         try:
-            probes.writes(server, found, "during")
-            if trouble.must_refuse and not found.refused:
-                found.wrong.append("nothing was refused: there was no trouble")
-            probes.hooks(server, found, "during")
-            probes.reads(server, found, trouble.may_refuse)
-            for one in (*trouble.commands, *(trouble.more if is_whole else ())):
-                probes.run(one, HOME, found, before=trouble.before)
+            probes.writes(server, tally, "during")
+            if trouble.must_refuse and not tally.refused:
+                tally.wrong.append("nothing was refused: there was no trouble")
+            probes.hooks(server, tally, "during")
+            probes.reads(server, tally, trouble.may_refuse)
+            for command in (*trouble.commands, *(trouble.more if is_whole else ())):
+                probes.run(command, HOME, tally, before=trouble.before)
         finally:
             trouble.end(DISK, server)
-        probes.send_again(server, found)
-        probes.hooks(server, found, "after", 1)
-        probes.reads(server, found)
+        probes.send_again(server, tally)
+        probes.hooks(server, tally, "after", 1)
+        probes.reads(server, tally)
         if is_whole:
             probes.run(
-                probes.Command(("build", "--quick"), (0,)), HOME, found, before=trouble.before
+                probes.Command(("build", "--quick"), (0,)), HOME, tally, before=trouble.before
             )
-        _delivered(HOME, found)
+        _delivered(HOME, tally)
         _end(server)
         stack.pop_all()
-        _whole(HOME, found)
-    note = f"{found.reads} reads, {found.refused} of {found.writes} writes refused"
-    return Outcome(trouble.name, found.points, "requests", found.wrong, note)
+        _whole(HOME, tally)
+    note = f"{tally.reads} reads, {tally.refused} of {tally.writes} writes refused"
+    return Outcome(trouble.name, tally.points, "requests", tally.wrong, note)
 
 
 _BUILT = probes.Command(("build", "--quick"), (0,))
@@ -141,28 +141,28 @@ def _never_writable(*, is_killed: bool, is_whole: bool) -> Outcome:
     """Return what was found of a home on a read-only disk that no server runs on: what reads is
     answered, also what lies in the write-ahead file of a server that was killed.
     """
-    found = Found()
+    tally = Found()
     with _mounted("size=16m"):
         _remember(HOME)
         server = Server(HOME)
         if server.record({"content": "The pager rings at seven"}) != 201:
-            found.wrong.append("a write before it was refused")
+            tally.wrong.append("a write before it was refused")
         server.kill(9 if is_killed else 15)
         _remount("ro")
-        for one in _OF_READ_ONLY if is_whole else _OF_READ_ONLY[:3]:
-            probes.run(one, HOME, found)
+        for command in _OF_READ_ONLY if is_whole else _OF_READ_ONLY[:3]:
+            probes.run(command, HOME, tally)
         _remount("rw")
         server = Server(HOME)
-        probes.reads(server, found)
-        probes.writes(server, found, "after")
-        if found.refused:
-            found.wrong.append("it does not write again")
+        probes.reads(server, tally)
+        probes.writes(server, tally, "after")
+        if tally.refused:
+            tally.wrong.append("it does not write again")
         _end(server)
-        _whole(HOME, found)
+        _whole(HOME, tally)
     how = "killed" if is_killed else "ended"
-    note = f"{found.commands} commands"
+    note = f"{tally.commands} commands"
     return Outcome(
-        f"a read-only disk, its server {how}", found.points, "requests", found.wrong, note
+        f"a read-only disk, its server {how}", tally.points, "requests", tally.wrong, note
     )
 
 
@@ -171,33 +171,33 @@ def _remount(how: str) -> None:
 
 
 def _remember(home: Path) -> None:
-    one = tenant(home)
+    tenant_ = tenant(home)
     texts = ["Deploys go out from eu-west-1 only", "The cache is cleared at noon", "Ask Anna"]
-    with EventLog(one.log, create=True) as log:
+    with EventLog(tenant_.log, create=True) as log:
         drafts = [Draft(id=f"m{number}", content=text) for number, text in enumerate(texts)]
         commands.record_batch(log, drafts, NOW)
-        build.rebuild(one, log, LexicalEmbedder(), NOW)
+        build.rebuild(tenant_, log, LexicalEmbedder(), NOW)
 
 
-def _delivered(home: Path, found: Found) -> None:
+def _delivered(home: Path, tally: Found) -> None:
     """Wait for what hooks were told: all of it is in the log, or was said to be lost."""
     deadline = time.monotonic() + DELIVERED_S
-    missing = found.ran
+    missing = tally.ran
     while missing and time.monotonic() < deadline:
         with EventLog(tenant(home).log) as log:
             there = {event.body.command for event in log.read() if isinstance(event.body, Acted)}
-        missing = [ran for ran in found.ran if ran not in there]
+        missing = [ran for ran in tally.ran if ran not in there]
         time.sleep(0.2)
     if missing:
-        found.wrong.append(f"{len(missing)} notes of hooks never came, as {missing[0]!r}")
+        tally.wrong.append(f"{len(missing)} notes of hooks never came, as {missing[0]!r}")
 
 
-def _whole(home: Path, found: Found) -> None:
+def _whole(home: Path, tally: Found) -> None:
     with EventLog(tenant(home).log) as log:
-        found.wrong += integrity.problems(log)
+        tally.wrong += integrity.problems(log)
         written = [event.id for event in log.read() if isinstance(event.body, Recorded)]
         if len(written) != len(set(written)):
-            found.wrong.append("a memory is there twice")
+            tally.wrong.append("a memory is there twice")
 
 
 def _end(server: Server) -> None:

@@ -33,13 +33,13 @@ def markers(data: bytes) -> set[tuple[int, str]]:
 
 
 def _in(data: bytes) -> set[tuple[int, str]]:
-    found = set()
+    numbers = set()
     for digits, field in _MARKER.findall(data):
         number = 0
-        for one in digits.decode().lower():
-            number = number * 8 + LETTERS.index(one)
-        found.add((number, field.decode().lower()))
-    return found
+        for letter in digits.decode().lower():
+            number = number * 8 + LETTERS.index(letter)
+        numbers.add((number, field.decode().lower()))
+    return numbers
 
 
 class Seen(dict[int, set[str]]):
@@ -53,7 +53,7 @@ class Seen(dict[int, set[str]]):
 
 def seen(folder: Path) -> Seen:
     """Return which memories are seen below a folder."""
-    found = Seen()
+    sightings = Seen()
     for path in sorted(folder.rglob("*")):
         try:
             if not path.is_file():
@@ -61,13 +61,13 @@ def seen(folder: Path) -> Seen:
             data = path.read_bytes()
         except FileNotFoundError:  # a server lives meanwhile
             continue
-        found.files += 1
-        found.bytes += len(data)
+        sightings.files += 1
+        sightings.bytes += len(data)
         name = path.relative_to(folder).as_posix()
         for how, part in (("bytes", data), *_decoded(path, data)):
             for number, field in markers(part):
-                found.setdefault(number, set()).add(f"{name} ({how}, {field})")
-    return found
+                sightings.setdefault(number, set()).add(f"{name} ({how}, {field})")
+    return sightings
 
 
 def _decoded(path: Path, data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -108,9 +108,9 @@ def _rows(path: Path) -> Iterator[tuple[str, bytes]]:
         connection.close()
 
 
-def of_fields(numbers: set[int], found: Seen) -> dict[int, list[str]]:
+def of_fields(numbers: set[int], seen: Seen) -> dict[int, list[str]]:
     """Return where some memories were seen, a few places each."""
     places: dict[int, list[str]] = defaultdict(list)
-    for number in sorted(numbers & found.keys()):
-        places[number] = sorted(found[number])[:4]
+    for number in sorted(numbers & seen.keys()):
+        places[number] = sorted(seen[number])[:4]
     return places

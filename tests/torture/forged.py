@@ -70,9 +70,9 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         points = list(_of_tables(home))
         columns = _drawn(points, scale.of(18, 600), chance)
         yield look.at(columns, scale.of(9, 10)).outcome("forged tables", 600)
-        says = _drawn(list(_of_manifests(home)), scale.of(8, 150), chance)
+        chosen = _drawn(list(_of_manifests(home)), scale.of(8, 150), chance)
         yield look.blindly([point for point in points if point[0] in _FOLLOWED])
-        yield look.at(says, scale.of(9, 5)).outcome("forged manifests", 150)
+        yield look.at(chosen, scale.of(9, 5)).outcome("forged manifests", 150)
 
 
 def _of_tables(home: Path) -> Iterator[Point]:
@@ -84,8 +84,8 @@ def _of_tables(home: Path) -> Iterator[Point]:
 
 
 def _of_manifests(home: Path) -> Iterator[Point]:
-    for what, forge in forged_manifest.forgeries(home):
-        yield what, forge, True
+    for name, forge in forged_manifest.forgeries(home):
+        yield name, forge, True
 
 
 def _drawn(points: list[Point], most: int, chance: random.Random) -> list[Point]:
@@ -104,24 +104,24 @@ class _Look:
     def at(self, points: list[Point], every: int) -> Tally:
         """Try each; every so manieth, and all that a server did not see, is verified and built."""
         tally = Tally()
-        for number, (what, forge, is_seen) in enumerate(points):
+        for number, (name, forge, is_seen) in enumerate(points):
             self._copy()
             forge(self.copy)
             tally.points += 1
             tally.wrong += [
-                f"{what}: {one}" for one in self._wrong(tally, is_seen, number % every == 0)
+                f"{name}: {fault}" for fault in self._wrong(tally, is_seen, number % every == 0)
             ]
         return tally
 
     def blindly(self, points: list[Point]) -> Outcome:
         """Try each with a server that agrees to anything: the control."""
         wrong = []
-        for what, forge, _ in points:
+        for name, forge, _ in points:
             self._copy()
             forge(self.copy)
-            found = self._asked("blind").value
-            if found is None or found.failed or found.answers != self.base.answers:
-                wrong.append(what)
+            look = self._asked("blind").value
+            if look is None or look.failed or look.answers != self.base.answers:
+                wrong.append(name)
         tried = "control: a server that agrees to anything"
         return Outcome(tried, len(points), "forgeries", wrong, is_control=True)
 
@@ -132,29 +132,29 @@ class _Look:
         )
 
     def _wrong(self, tally: Tally, must_be_seen: bool, is_asked: bool) -> Iterator[str]:
-        found = self._asked("seen")
-        if found.value is None:
-            yield f"the server did not open it: {found.refused or found.crash}"
+        answer = self._asked("seen")
+        if answer.value is None:
+            yield f"the server did not open it: {answer.refused or answer.crash}"
             return
-        yield from found.value.failed[:2]
-        is_same = found.value.answers == self.base.answers
-        if found.value.notices:
+        yield from answer.value.failed[:2]
+        is_same = answer.value.answers == self.base.answers
+        if answer.value.notices:
             tally.set_aside += 1
         elif is_same:
             tally.harmless += 1
         elif must_be_seen:
-            yield f"silently wrong: {_differing(found.value, self.base)}"
-        if is_asked or not (found.value.notices or is_same):
-            is_lie = not found.value.notices and not is_same and not must_be_seen
-            yield from self._told(tally, bool(found.value.notices), is_lie)
+            yield f"silently wrong: {_differing(answer.value, self.base)}"
+        if is_asked or not (answer.value.notices or is_same):
+            is_lie = not answer.value.notices and not is_same and not must_be_seen
+            yield from self._told(tally, bool(answer.value.notices), is_lie)
 
     def _told(self, tally: Tally, is_set_aside: bool, is_lie: bool) -> Iterator[str]:
         """Yield what verify, the doctor and the next build leave undone."""
-        told = self._asked("told")
-        if told.value is None:
-            yield f"verify or doctor fell: {told.refused or told.crash}"
+        answer = self._asked("told")
+        if answer.value is None:
+            yield f"verify or doctor fell: {answer.refused or answer.crash}"
             return
-        by_verify, by_doctor = told.value[0], told.value[1] - self.alarms
+        by_verify, by_doctor = answer.value[0], answer.value[1] - self.alarms
         if is_lie:
             tally.left += by_verify
             if not by_verify:
@@ -174,9 +174,9 @@ class _Look:
             else:
                 tally.healed += 1
 
-    def _asked(self, what: str) -> Answer:
-        return self.server.ask((what, str(self.copy)))
+    def _asked(self, action: str) -> Answer:
+        return self.server.ask((action, str(self.copy)))
 
 
-def _differing(found: forged_seen.Seen, base: forged_seen.Seen) -> list[str]:
-    return [name for name, said in base.answers.items() if found.answers.get(name) != said][:3]
+def _differing(seen: forged_seen.Seen, base: forged_seen.Seen) -> list[str]:
+    return [name for name, answer in base.answers.items() if seen.answers.get(name) != answer][:3]

@@ -56,13 +56,13 @@ def _populate(log: EventLog, name: str) -> None:
     commands.revise(log, ids[8], Revised(context="asked by the team of store/log.py"), at)
     commands.link(log, ids[9], ids[10], "support", at)
     commands.link(log, ids[10], ids[11], "conflict", at)
-    made = Draft(
+    draft = Draft(
         id=f"{name}-i1",
         kind="insight",
         content="The cache and the queue break in staging more than elsewhere",
         source_ids=(ids[1], ids[11]),
     )
-    step = steps.record(made, Made(job="reflect"), at, "often")
+    step = steps.record(draft, Made(job="reflect"), at, "often")
     body = Planned(job="reflect", watermark=log.head(), steps=(step,))
     plans.apply(log, plans.propose(log, body, at).id, at)
     hits = (Hit(ids[0], 1.0, 0.9), Hit(ids[1], 0.5, 0.6))

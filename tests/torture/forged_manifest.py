@@ -52,7 +52,7 @@ def _of_projection(name: str) -> Iterator[tuple[str, Forge]]:
     yield f"{name}: a watermark ahead", of(lambda ref: ref.update(watermark=10_000))
     yield f"{name}: a watermark behind", of(lambda ref: ref.update(watermark=1))
     yield f"{name}: no tables", of(lambda ref: ref.update(parts={}))
-    for what, value in {
+    for field, value in {
         "rows": _HUGE,
         "bytes": -1,
         "path": "a\0b",
@@ -60,12 +60,12 @@ def _of_projection(name: str) -> Iterator[tuple[str, Forge]]:
         "modified": _HUGE,
     }.items():
 
-        def forged(ref: Says, what: str = what, value: object = value) -> None:
+        def forged(ref: Says, field_name: str = field, value: object = value) -> None:
             for parts in ref["parts"].values():
                 for part in parts:
-                    part[what] = value
+                    part[field_name] = value
 
-        yield f"{name}: {what} is {value!r:.40}", of(forged)
+        yield f"{name}: {field} is {value!r:.40}", of(forged)
 
     def without(ref: Says) -> None:
         ref["parts"].pop(next(iter(ref["parts"])))
@@ -82,8 +82,8 @@ def _of_projection(name: str) -> Iterator[tuple[str, Forge]]:
 def _saying(change: Callable[[Says], object]) -> Forge:
     def forge(home: Path) -> None:
         def of(plain: Says) -> Any:
-            said = change(plain)
-            return said if isinstance(said, bytes) else plain
+            replacement = change(plain)
+            return replacement if isinstance(replacement, bytes) else plain
 
         changed(home, of)
 

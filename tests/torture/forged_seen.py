@@ -63,34 +63,34 @@ def seen(home: str) -> Seen:
         client = app.test_client()
         for question in QUESTIONS:
             for mode in MODES:
-                asked = {"query": question, "mode": mode, "min_confidence": 0.0, "touch": False}
-                said = client.post("/v1/recall", json=asked, headers=bearer)
+                request = {"query": question, "mode": mode, "min_confidence": 0.0, "touch": False}
+                response = client.post("/v1/recall", json=request, headers=bearer)
                 name = f"recall {mode}: {question}"
-                answers[name] = _lasting(said.json)
-                if said.status_code == 200:
-                    notices |= dict.fromkeys(said.json.get("notices", ()))
+                answers[name] = _lasting(response.json)
+                if response.status_code == 200:
+                    notices |= dict.fromkeys(response.json.get("notices", ()))
                 else:
-                    failed.append(f"{name}: {said.status_code} {said.text[:200]}")
+                    failed.append(f"{name}: {response.status_code} {response.text[:200]}")
         for page in PAGES:
-            said = client.get(page, headers=bearer)
-            answers[page] = _lasting(said.json)
-            if said.status_code not in (200, 404):
-                failed.append(f"{page}: {said.status_code} {said.text[:200]}")
+            response = client.get(page, headers=bearer)
+            answers[page] = _lasting(response.json)
+            if response.status_code not in (200, 404):
+                failed.append(f"{page}: {response.status_code} {response.text[:200]}")
         drawn = browser(app).client
         for page in DRAWN:
-            said = drawn.get(page, headers=HOST)
-            if said.status_code >= 500:
-                failed.append(f"{page}: {said.status_code}")
+            response = drawn.get(page, headers=HOST)
+            if response.status_code >= 500:
+                failed.append(f"{page}: {response.status_code}")
     finally:
         tenants.close()
     return Seen(answers, tuple(failed), tuple(notices))
 
 
-def _lasting(said: Any) -> Any:
+def _lasting(answer: Any) -> Any:
     """Return an answer without what is another at each one."""
-    if isinstance(said, dict):
-        return {name: _lasting(one) for name, one in said.items() if name not in _PASSING}
-    return [_lasting(one) for one in said] if isinstance(said, list) else said
+    if isinstance(answer, dict):
+        return {name: _lasting(value) for name, value in answer.items() if name not in _PASSING}
+    return [_lasting(value) for value in answer] if isinstance(answer, list) else answer
 
 
 def told(home: str) -> tuple[bool, frozenset[str]]:
@@ -99,8 +99,8 @@ def told(home: str) -> tuple[bool, frozenset[str]]:
     of = tenant.find_tenant(settings.home, "default")
     with EventLog(of.log) as log:
         is_named = not verify(of, log, EMBEDDER).ok
-    found = checkup.checkup(settings)
-    return is_named, frozenset(one.what for one in found if one.severity != "ok")
+    findings = checkup.checkup(settings)
+    return is_named, frozenset(finding.what for finding in findings if finding.severity != "ok")
 
 
 def healed(home: str) -> Seen:
@@ -121,7 +121,7 @@ def blind(home: str) -> Seen:
         logging.disable(logging.NOTSET)
 
 
-def act(asked: tuple[str, str]) -> Any:
+def act(arguments: tuple[str, str]) -> Any:
     """Do one of these to a home, by its name."""
-    name, home = asked
+    name, home = arguments
     return {"seen": seen, "told": told, "healed": healed, "blind": blind}[name](home)

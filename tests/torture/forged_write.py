@@ -55,7 +55,7 @@ def put(home: Path, place: Place, table: pa.Table) -> None:
         writer.write_table(table)
     path.chmod(0o600)
     data, status = path.read_bytes(), path.stat()
-    made = PartFile(
+    part = PartFile(
         path=place.file.path,
         rows=len(table),
         digest=_digest(table, place.file),
@@ -66,7 +66,7 @@ def put(home: Path, place: Place, table: pa.Table) -> None:
     manifest = manifests.current(tenant)
     ref = manifest.projections[place.projection]
     parts = list(ref.parts[place.table])
-    parts[place.part] = made
+    parts[place.part] = part
     ref = msgspec.structs.replace(ref, parts={**ref.parts, place.table: tuple(parts)})
     ref = msgspec.structs.replace(ref, digest=_of_parts(ref))
     projections = {**manifest.projections, place.projection: ref}

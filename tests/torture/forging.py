@@ -38,8 +38,8 @@ Forge = Callable[[random.Random, Whole], bytes]
 
 def whole(data: bytes, outside: str) -> Whole:
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
-        held = {name: packed.read(name) for name in packed.namelist()}
-    return Whole(data, held, json.loads(held[LIST]), outside)
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    return Whole(data, parts, json.loads(parts[LIST]), outside)
 
 
 def zipped(members: list[tuple[str | zipfile.ZipInfo, bytes]]) -> bytes:
@@ -50,14 +50,14 @@ def zipped(members: list[tuple[str | zipfile.ZipInfo, bytes]]) -> bytes:
     return file.getvalue()
 
 
-def relisted(one: Whole, parts: dict[str, bytes], **changes: Any) -> bytes:
+def relisted(backup: Whole, parts: dict[str, bytes], **changes: Any) -> bytes:
     """Return a backup of other parts whose list is right about them, but for some changes."""
     entries = [
         {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest()}
         for name, data in parts.items()
         if name != LIST
     ]
-    listing = one.listing | {"parts": entries} | changes
+    listing = backup.listing | {"parts": entries} | changes
     rest = [(name, data) for name, data in parts.items() if name != LIST]
     return zipped([(LIST, json.dumps(listing).encode()), *rest])
 
@@ -65,43 +65,43 @@ def relisted(one: Whole, parts: dict[str, bytes], **changes: Any) -> bytes:
 # -- the file's bytes
 
 
-def flipped(chance: random.Random, one: Whole) -> bytes:
-    data = bytearray(one.data)
+def flipped(chance: random.Random, backup: Whole) -> bytes:
+    data = bytearray(backup.data)
     for _ in range(chance.choice((1, 1, 1, 3, 20))):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     return bytes(data)
 
 
-def cut(chance: random.Random, one: Whole) -> bytes:
-    return one.data[: chance.randrange(len(one.data))]
+def cut(chance: random.Random, backup: Whole) -> bytes:
+    return backup.data[: chance.randrange(len(backup.data))]
 
 
-def holed(chance: random.Random, one: Whole) -> bytes:
-    at, size = chance.randrange(len(one.data)), chance.choice((1, 16, 512, 4096))
+def holed(chance: random.Random, backup: Whole) -> bytes:
+    at, size = chance.randrange(len(backup.data)), chance.choice((1, 16, 512, 4096))
     filling = bytes(size) if chance.random() < 0.5 else chance.randbytes(size)
-    return one.data[:at] + filling + one.data[at + size :]
+    return backup.data[:at] + filling + backup.data[at + size :]
 
 
-def spliced(chance: random.Random, one: Whole) -> bytes:
-    start, stop = sorted(chance.randrange(len(one.data)) for _ in range(2))
-    at = chance.randrange(len(one.data))
-    return one.data[:at] + one.data[start:stop] + one.data[at:]
+def spliced(chance: random.Random, backup: Whole) -> bytes:
+    start, stop = sorted(chance.randrange(len(backup.data)) for _ in range(2))
+    at = chance.randrange(len(backup.data))
+    return backup.data[:at] + backup.data[start:stop] + backup.data[at:]
 
 
-def garnished(chance: random.Random, one: Whole) -> bytes:
+def garnished(chance: random.Random, backup: Whole) -> bytes:
     more = chance.randbytes(chance.choice((1, 22, 100, 70_000)))
-    return one.data + more if chance.random() < 0.5 else more + one.data
+    return backup.data + more if chance.random() < 0.5 else more + backup.data
 
 
 # -- names and members
 
 
-def _evil(chance: random.Random, one: Whole) -> str:
+def _evil(chance: random.Random, backup: Whole) -> str:
     return chance.choice(
         (
             "../evil",
             "../../../../evil",
-            f"{one.outside}/evil",
+            f"{backup.outside}/evil",
             "cold/log/../../../../evil",
             "cold\\..\\..\\evil",
             "C:\\evil",
@@ -119,81 +119,81 @@ def _evil(chance: random.Random, one: Whole) -> str:
     )
 
 
-def named(chance: random.Random, one: Whole) -> bytes:
+def named(chance: random.Random, backup: Whole) -> bytes:
     """Put a member elsewhere, named in the list or not."""
-    name, data = _evil(chance, one), b"evil"
+    name, data = _evil(chance, backup), b"evil"
     if chance.random() < 0.5:
-        return relisted(one, one.parts | {name: data})
-    return zipped([*one.parts.items(), (name, data)])
+        return relisted(backup, backup.parts | {name: data})
+    return zipped([*backup.parts.items(), (name, data)])
 
 
-def renamed(chance: random.Random, one: Whole) -> bytes:
+def renamed(chance: random.Random, backup: Whole) -> bytes:
     """Give the log another name, in the list too."""
-    parts = dict(one.parts)
-    parts[_evil(chance, one)] = parts.pop(LOG)
-    return relisted(one, parts)
+    parts = dict(backup.parts)
+    parts[_evil(chance, backup)] = parts.pop(LOG)
+    return relisted(backup, parts)
 
 
-def linked(chance: random.Random, one: Whole) -> bytes:
+def linked(chance: random.Random, backup: Whole) -> bytes:
     """Make a member a link, a folder or a device of the zip's own."""
     kind = chance.choice((stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFDIR))
     name = chance.choice((LOG, "cold", "cold/log", "evil"))
     entry = zipfile.ZipInfo(name + ("/" if kind == stat.S_IFDIR else ""))
     entry.external_attr = (kind | 0o777) << 16
-    rest = [(each, data) for each, data in one.parts.items() if each != name]
-    link = (entry, f"{one.outside}/evil".encode())
+    rest = [(each, data) for each, data in backup.parts.items() if each != name]
+    link = (entry, f"{backup.outside}/evil".encode())
     return zipped([link, *rest] if chance.random() < 0.5 else [*rest, link])
 
 
-def doubled(chance: random.Random, one: Whole) -> bytes:
-    name = chance.choice(list(one.parts))
-    again = one.parts[name] if chance.random() < 0.5 else b"other"
-    return _quietly([*one.parts.items(), (name, again)])
+def doubled(chance: random.Random, backup: Whole) -> bytes:
+    name = chance.choice(list(backup.parts))
+    again = backup.parts[name] if chance.random() < 0.5 else b"other"
+    return _quietly([*backup.parts.items(), (name, again)])
 
 
-def missing(chance: random.Random, one: Whole) -> bytes:
-    gone = chance.choice(list(one.parts))
-    left = {name: data for name, data in one.parts.items() if name != gone}
-    if chance.random() < 0.5 and gone != LIST:
-        return relisted(one, left)
-    return zipped(list(left.items()))
+def missing(chance: random.Random, backup: Whole) -> bytes:
+    dropped = chance.choice(list(backup.parts))
+    remaining = {name: data for name, data in backup.parts.items() if name != dropped}
+    if chance.random() < 0.5 and dropped != LIST:
+        return relisted(backup, remaining)
+    return zipped(list(remaining.items()))
 
 
-def nested(chance: random.Random, one: Whole) -> bytes:
+def nested(chance: random.Random, backup: Whole) -> bytes:
     if chance.random() < 0.3:
-        return zipped([("backup.zip", one.data)])
-    name = chance.choice([each for each in one.parts if each != LIST])
-    return relisted(one, one.parts | {name: one.data})
+        return zipped([("backup.zip", backup.data)])
+    name = chance.choice([each for each in backup.parts if each != LIST])
+    return relisted(backup, backup.parts | {name: backup.data})
 
 
-def emptied(chance: random.Random, one: Whole) -> bytes:
-    name = chance.choice([each for each in one.parts if each != LIST])
-    return relisted(one, one.parts | {name: b""})
+def emptied(chance: random.Random, backup: Whole) -> bytes:
+    name = chance.choice([each for each in backup.parts if each != LIST])
+    return relisted(backup, backup.parts | {name: b""})
 
 
 # -- what is said of the parts
 
 
-def miscounted(chance: random.Random, one: Whole) -> bytes:
-    listing = json.loads(json.dumps(one.listing))
+def miscounted(chance: random.Random, backup: Whole) -> bytes:
+    listing = json.loads(json.dumps(backup.listing))
     part = chance.choice(listing["parts"])
-    what = chance.choice(("bytes", "sha256", "name"))
-    if what == "bytes":
-        part[what] = chance.choice((0, 1, part[what] + 1, part[what] - 1, 2**31, 2**61, 2**70, -1))
-    elif what == "sha256":
-        part[what] = chance.choice(("", "0" * 64, part[what].upper(), 7, None, [part[what]]))
+    key = chance.choice(("bytes", "sha256", "name"))
+    if key == "bytes":
+        part[key] = chance.choice((0, 1, part[key] + 1, part[key] - 1, 2**31, 2**61, 2**70, -1))
+    elif key == "sha256":
+        part[key] = chance.choice(("", "0" * 64, part[key].upper(), 7, None, [part[key]]))
     else:
-        part[what] = chance.choice((_evil(chance, one), 7, None, LIST, part[what].upper()))
-    return zipped([(LIST, json.dumps(listing).encode()), *_rest(one)])
+        part[key] = chance.choice((_evil(chance, backup), 7, None, LIST, part[key].upper()))
+    return zipped([(LIST, json.dumps(listing).encode()), *_rest(backup)])
 
 
-def versioned(chance: random.Random, one: Whole) -> bytes:
-    key = chance.choice(list(one.listing))
+def versioned(chance: random.Random, backup: Whole) -> bytes:
+    key = chance.choice(list(backup.listing))
     value = chance.choice((0, 2, -1, 2**63, 1e308, "1", None, [], {}, True, "\x1b[2J", "../x"))
-    return zipped([(LIST, json.dumps(one.listing | {key: value}).encode()), *_rest(one)])
+    return zipped([(LIST, json.dumps(backup.listing | {key: value}).encode()), *_rest(backup)])
 
 
-def unreadable(chance: random.Random, one: Whole) -> bytes:
+def unreadable(chance: random.Random, backup: Whole) -> bytes:
     data = chance.choice(
         (
             b"",
@@ -207,16 +207,16 @@ def unreadable(chance: random.Random, one: Whole) -> bytes:
             b'{"format":1,"format":2}',
             b'{"format":1,"tenant":"\\ud800"}',
             b'{"format":1,"x":"' + b"y" * (5 << 20) + b'"}',
-            one.parts[LIST][:-1],
-            one.parts[LIST] + b"{}",
+            backup.parts[LIST][:-1],
+            backup.parts[LIST] + b"{}",
         )
     )
-    return zipped([(LIST, data), *_rest(one)])
+    return zipped([(LIST, data), *_rest(backup)])
 
 
-def missized(chance: random.Random, one: Whole) -> bytes:
+def missized(chance: random.Random, backup: Whole) -> bytes:
     """Let the zip's own directory lie about sizes, places, methods and flags."""
-    data = bytearray(one.data)
+    data = bytearray(backup.data)
     at = data.find(b"PK\x01\x02")
     entries = []
     while at >= 0:
@@ -244,33 +244,33 @@ def missized(chance: random.Random, one: Whole) -> bytes:
 # -- what the parts hold, with a list that is right about it
 
 
-def rotten(chance: random.Random, one: Whole) -> bytes:
+def rotten(chance: random.Random, backup: Whole) -> bytes:
     """Damage a part and hash it anew: only what is in it can tell."""
-    name = chance.choice([each for each in one.parts if each != LIST])
-    data = bytearray(one.parts[name])
+    name = chance.choice([each for each in backup.parts if each != LIST])
+    data = bytearray(backup.parts[name])
     for _ in range(chance.choice((1, 1, 4))):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-    return relisted(one, one.parts | {name: bytes(data)})
+    return relisted(backup, backup.parts | {name: bytes(data)})
 
 
-def shortened(chance: random.Random, one: Whole) -> bytes:
-    name = chance.choice([each for each in one.parts if each != LIST])
-    data = one.parts[name]
-    kept = chance.choice((len(data) // 2, 4096, 100, len(data) - 1))
-    return relisted(one, one.parts | {name: data[:kept]})
+def shortened(chance: random.Random, backup: Whole) -> bytes:
+    name = chance.choice([each for each in backup.parts if each != LIST])
+    data = backup.parts[name]
+    size = chance.choice((len(data) // 2, 4096, 100, len(data) - 1))
+    return relisted(backup, backup.parts | {name: data[:size]})
 
 
-def swapped(chance: random.Random, one: Whole) -> bytes:
-    first, other = chance.sample([each for each in one.parts if each != LIST], 2)
-    parts = dict(one.parts)
+def swapped(chance: random.Random, backup: Whole) -> bytes:
+    first, other = chance.sample([each for each in backup.parts if each != LIST], 2)
+    parts = dict(backup.parts)
     parts[first], parts[other] = parts[other], parts[first]
-    return relisted(one, parts)
+    return relisted(backup, parts)
 
 
 # -- bombs
 
 
-def bomb(size: int, one: Whole, *, is_honest: bool) -> Iterator[bytes]:
+def bomb(size: int, backup: Whole, *, is_honest: bool) -> Iterator[bytes]:
     """Yield the pieces of a backup whose log is so many zeros; its list says so, or lies."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     start = packer.compress(bytes(_ZEROS)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -278,16 +278,16 @@ def bomb(size: int, one: Whole, *, is_honest: bool) -> Iterator[bytes]:
     end = packer.flush(zlib.Z_FINISH)
     times = size // _ZEROS
     packed = len(start) + len(again) * (times - 1) + len(end)
-    told = times * _ZEROS if is_honest else 4096
-    listing = one.listing | {"parts": [{"name": LOG, "bytes": told, "sha256": "0" * 64}]}
+    claimed = times * _ZEROS if is_honest else 4096
+    listing = backup.listing | {"parts": [{"name": LOG, "bytes": claimed, "sha256": "0" * 64}]}
     data = json.dumps(listing).encode()
     yield from _raw_zip(
         (LIST, 0, len(data), len(data), zlib.crc32(data), iter((data,))),
-        (LOG, 8, packed, told, 0, iter((start, *((again,) * (times - 1)), end))),
+        (LOG, 8, packed, claimed, 0, iter((start, *((again,) * (times - 1)), end))),
     )
 
 
-def crowd(members: int, one: Whole) -> Iterator[bytes]:
+def crowd(members: int, backup: Whole) -> Iterator[bytes]:
     """Yield the pieces of a zip of so many empty members."""
     names = (f"{number:07}" for number in range(members))
     yield from _raw_zip(*((name, 0, 0, 0, 0, iter(())) for name in names))
@@ -301,12 +301,12 @@ def _raw_zip(*members: Member) -> Iterator[bytes]:
     at, index = 0, []
     for name, method, packed, size, crc, pieces in members:
         more = struct.pack("<2HQ", 1, 8, size) if size >= _ZIP64 else b""
-        told = (20, 0, method, 0, 0x21, crc, packed, min(size, _ZIP64), len(name), len(more))
-        head = struct.pack("<4s5H3L2H", b"PK\x03\x04", *told) + name.encode() + more
+        header = (20, 0, method, 0, 0x21, crc, packed, min(size, _ZIP64), len(name), len(more))
+        head = struct.pack("<4s5H3L2H", b"PK\x03\x04", *header) + name.encode() + more
         yield head
         yield from pieces
         index.append(
-            struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *told, 0, 0, 0, 0, at)
+            struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *header, 0, 0, 0, 0, at)
             + name.encode()
             + more
         )
@@ -317,8 +317,8 @@ def _raw_zip(*members: Member) -> Iterator[bytes]:
     yield struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(whole_index), at, 0)
 
 
-def _rest(one: Whole) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
-    return [(name, data) for name, data in one.parts.items() if name != LIST]
+def _rest(backup: Whole) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
+    return [(name, data) for name, data in backup.parts.items() if name != LIST]
 
 
 def _quietly(members: list[tuple[str, bytes]]) -> bytes:

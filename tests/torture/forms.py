@@ -70,11 +70,11 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         yield _operations(folder / "operations")
 
 
-def _fill(one: Tenant, log: EventLog) -> None:
+def _fill(tenant: Tenant, log: EventLog) -> None:
     """Write something of everything."""
     remember(log)
     embedder = LexicalEmbedder()
-    populated(SimpleNamespace(log=log, rebuild=lambda: rebuild(one, log, embedder, NOW)))
+    populated(SimpleNamespace(log=log, rebuild=lambda: rebuild(tenant, log, embedder, NOW)))
 
 
 def _rules(asks: Browser, method: str) -> list[Rule]:
@@ -198,11 +198,11 @@ def _state(opened: OpenTenants) -> tuple[object, ...]:
     """Return what is written down: the head of the log, and the files beside it."""
     home = opened.settings.home
     files = [home / name for name in ("tokens.json", "config.toml")]
-    said = [path.read_bytes() if path.exists() else b"" for path in files]
+    contents = [path.read_bytes() if path.exists() else b"" for path in files]
     return (
         opened.get("default").log.head(),
         sorted(p.name for p in (home / "tenants").iterdir()),
-        said,
+        contents,
     )
 
 
@@ -212,13 +212,13 @@ def _told(statuses: Counter[int]) -> str:
 
 def _operations(home: Path) -> Outcome:
     """schemathesis asks every operation of the API, 200 times each."""
-    one = tenant(home)
-    with EventLog(one.log, create=True) as log:
-        _fill(one, log)
-    with operations.served(one) as app:
-        asked, found = operations.asked(app, operations.EXAMPLES)
-    wrong = [f"{name}: {text:.300}" for name, text in sorted(found.items())]
-    told = ", ".join(f"{number:,} {phase}" for phase, number in sorted(asked.items()))
+    tenant_ = tenant(home)
+    with EventLog(tenant_.log, create=True) as log:
+        _fill(tenant_, log)
+    with operations.served(tenant_) as app:
+        requests, problems = operations.asked(app, operations.EXAMPLES)
+    wrong = [f"{name}: {text:.300}" for name, text in sorted(problems.items())]
+    phases = ", ".join(f"{number:,} {phase}" for phase, number in sorted(requests.items()))
     return Outcome(
-        "operations, by schemathesis", asked.total(), "requests", wrong, told, floor=10_000
+        "operations, by schemathesis", requests.total(), "requests", wrong, phases, floor=10_000
     )

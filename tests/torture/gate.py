@@ -38,15 +38,15 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     step = scale.of(EVERY, 1)
     with_gate = door(folder / "whole")
     for path, expected in PATHS:
-        asked, wrong, allowed = _walked(with_gate, path, expected, step)
+        requests, wrong, allowed = _walked(with_gate, path, expected, step)
         if not allowed:
             wrong.append("nobody got in: then nothing was tried")
         note = f"{allowed:,} allowed"
-        yield Outcome(f"the gate of {path}", asked, "combinations", wrong, note, floor=1_000)
-    with patch.object(request_guard, "_check_origin", lambda asked: None):
-        asked, wrong, _ = _walked(door(folder / "half"), *PATHS[0], EVERY)
+        yield Outcome(f"the gate of {path}", requests, "combinations", wrong, note, floor=1_000)
+    with patch.object(request_guard, "_check_origin", lambda request: None):
+        requests, wrong, _ = _walked(door(folder / "half"), *PATHS[0], EVERY)
     yield Outcome(
-        "a gate that asks nobody where from", asked, "combinations", wrong, is_control=True
+        "a gate that asks nobody where from", requests, "combinations", wrong, is_control=True
     )
 
 
@@ -56,31 +56,31 @@ def _walked(
     """Return how many were asked, what was answered otherwise than it must, how many came in."""
     client = there.app.test_client(use_cookies=False)
     there.reached.clear()
-    asked = allowed = 0
+    requests = allowed = 0
     wrong = []
     for combination in islice(product(HOSTS, ORIGINS, SITES, TYPES, METHODS, SHOWN), 0, None, step):
-        one = Asked(*combination)
-        asked += 1
-        status = _status(one, expected)
+        request = Asked(*combination)
+        requests += 1
+        status = _status(request, expected)
         allowed += status == 200
-        if fault := _fault(client, there, path, one, status):
-            wrong.append(f"{one}: {fault}")
+        if fault := _fault(client, there, path, request, status):
+            wrong.append(f"{request}: {fault}")
     if len(there.reached) != allowed:
         wrong.append(f"{len(there.reached)} reached the route, {allowed} may")
-    return asked, wrong, allowed
+    return requests, wrong, allowed
 
 
-def _status(one: Asked, expected: Callable[[str, str | None, str], int]) -> int:
+def _status(request: Asked, expected: Callable[[str, str | None, str], int]) -> int:
     """Return what must be answered."""
-    if not HOSTS[one.host]:
+    if not HOSTS[request.host]:
         return 421
-    if not (ORIGINS[one.origin] and SITES[one.site]):
+    if not (ORIGINS[request.origin] and SITES[request.site]):
         return 403
-    return expected(one.method, one.type_, one.shown)
+    return expected(request.method, request.type_, request.shown)
 
 
-def _fault(client: FlaskClient, there: Door, path: str, one: Asked, status: int) -> str:
-    answer = there.sent(client, path, one)
+def _fault(client: FlaskClient, there: Door, path: str, request: Asked, status: int) -> str:
+    answer = there.sent(client, path, request)
     if answer.status_code != status:
         return f"{answer.status_code}, not {status}"
     if any("access-control" in name.lower() for name in answer.headers.keys()):

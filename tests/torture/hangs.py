@@ -108,8 +108,8 @@ def _listening(home: Path, serve: Sick) -> Iterator[Reached]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=accept, args=(server,), daemon=True).start()
         replace_file(home / "token", b"secret")
-        known = Server(os.getpid(), server.getsockname()[1], 1, "a" * 32)
-        replace_file(home / "server.json", msgspec.json.encode(known))
+        server_ = Server(os.getpid(), server.getsockname()[1], 1, "a" * 32)
+        replace_file(home / "server.json", msgspec.json.encode(server_))
         yield reached
         if sys.platform == "linux":  # elsewhere the thread ends with the process
             server.shutdown(socket.SHUT_RDWR)
@@ -130,11 +130,11 @@ def _age_breaker(home: Path, age_s: float, *, is_there: bool) -> None:
 def _hook(home: Path, event: str) -> bytes:
     """Run the hook client as a host does; return what it prints."""
     payload = {"session_id": "s1", "cwd": "/", "hook_event_name": event, "prompt": "go on"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-I", "-S", client.__file__, "claude-code", "--home", str(home)],
         input=json.dumps(payload).encode(),
         stdout=subprocess.PIPE,
         timeout=LATEST_S,
         check=True,
     )
-    return done.stdout
+    return completed.stdout

@@ -39,16 +39,16 @@ NAMES = tuple(field.name for field in fields(Held))
 
 def held(pid: int, home: Path, tenant: Tenant, second: float) -> Held:
     process = Path(f"/proc/{pid}")
-    said = dict(re.findall(r"^(\w+):\s+(\d+)", (process / "status").read_text(), re.MULTILINE))
+    status = dict(re.findall(r"^(\w+):\s+(\d+)", (process / "status").read_text(), re.MULTILINE))
     whole = _bytes(home)
     log, wal = _size(tenant.log), _size(tenant.log.with_name(tenant.log.name + "-wal"))
     snapshots, dagster = _bytes(tenant.snapshots), _bytes(home / "dagster")
     return Held(
         second,
-        int(said["VmRSS"]) / 1024,
-        int(said["RssAnon"]) / 1024,
+        int(status["VmRSS"]) / 1024,
+        int(status["RssAnon"]) / 1024,
         len(list((process / "fd").iterdir())),
-        int(said["Threads"]),
+        int(status["Threads"]),
         _deleted(process),
         wal,
         len(list(tenant.manifests.glob("*.json"))),

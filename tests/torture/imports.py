@@ -55,18 +55,18 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         yield _repositories(source, home, apart, scale)
 
 
-def _import(given: Given) -> tuple[int, int]:
+def _import(job: Given) -> tuple[int, int]:
     """Import a source, in a process of its own; return how many memories it gave and refused."""
-    kind, source, home = given
+    kind, source, home = job
     if kind == "planted":
-        held = bytearray(300 * _MIB)
-        raise ValueError(f"planted {len(held)}")
+        memory = bytearray(300 * _MIB)
+        raise ValueError(f"planted {len(memory)}")
     with EventLog(tenants.tenant(Path(home)).log, create=True) as log:
         if kind in TRANSCRIPT_HOSTS:
-            done = imported(log, kind, Path(source), now=NOW).counts
+            counts = imported(log, kind, Path(source), now=NOW).counts
         else:
-            done = commands.import_drafts(log, _READ[kind](Path(source)), NOW)
-    return done.added + done.known, done.refused
+            counts = commands.import_drafts(log, _READ[kind](Path(source)), NOW)
+    return counts.added + counts.known, counts.refused
 
 
 def _samples(folder: Path) -> dict[str, list[Path]]:
@@ -99,7 +99,7 @@ def _samples(folder: Path) -> dict[str, list[Path]]:
 def _control(home: str, apart: Apart) -> Outcome:
     """Say whether the harness sees a crash, and memory that is taken."""
     answer = apart.ask(("planted", "", home))
-    wrong = [what for what in (answer.crash, answer.grown > MOST_GROWN and "memory") if what]
+    wrong = [fault for fault in (answer.crash, answer.grown > MOST_GROWN and "memory") if fault]
     apart.restart()
     return Outcome("a planted crash", len(wrong), "plants", wrong, is_control=True, floor=2)
 
@@ -124,11 +124,11 @@ def _spoilt(
         answer = apart.ask((kind, str(path), home))
         refused += bool(answer.refused)
         slowest, grown = max(slowest, answer.took_s), max(grown, answer.grown)
-        found = _problem(answer)
+        problem = _problem(answer)
         if kind == "jsonl" and answer.refused and " line " not in answer.refused:
-            found = None if data.startswith(b"\x1f\x8b") else f"no line: {answer.refused}"[:200]
-        if found:
-            wrong.append(f"{kind} {spoil.__name__} {number}: {found}")
+            problem = None if data.startswith(b"\x1f\x8b") else f"no line: {answer.refused}"[:200]
+        if problem:
+            wrong.append(f"{kind} {spoil.__name__} {number}: {problem}")
         path.unlink()
     note = f"{refused:,} refused, at most {slowest:.1f} s and {grown >> 20} MiB more"
     return Outcome("a spoilt source is imported", times, "files", wrong, note, floor=4_000)
@@ -214,8 +214,8 @@ def _endless(source: Path, home: str, apart: Apart, scale: Scale) -> Outcome:
         path.write_bytes(data)
         answer = apart.ask((kind, str(path), home))
         took[f"{kind} {name}"], grown = answer.took_s, max(grown, answer.grown)
-        if found := _problem(answer):
-            wrong.append(f"{kind} {name}: {found}")
+        if problem := _problem(answer):
+            wrong.append(f"{kind} {name}: {problem}")
             apart.restart()
         path.unlink()
     slowest = max(took, key=lambda name: took[name])
@@ -247,8 +247,8 @@ def _strange(source: Path, home: str, apart: Apart) -> Outcome:
         for path in one_by_one or (folder / f"loop{ending}", folder, source / "missing"):
             answer = apart.ask((kind, os.fsdecode(path), home))
             tried += 1
-            if found := _problem(answer):
-                wrong.append(f"{kind} {path.name!a}: {found}")
+            if problem := _problem(answer):
+                wrong.append(f"{kind} {path.name!a}: {problem}")
     return Outcome("a folder of strange files", tried, "paths", wrong, floor=20)
 
 
@@ -282,8 +282,8 @@ def _repositories(source: Path, home: str, apart: Apart, scale: Scale) -> Outcom
         for kind in ("git", "markdown"):
             tried += 1
             answer = apart.ask((kind, str(folder), home))
-            if found := _problem(answer):
-                wrong.append(f"{make.__name__} read by {kind}: {found}")
+            if problem := _problem(answer):
+                wrong.append(f"{make.__name__} read by {kind}: {problem}")
             if ran.exists():
                 wrong.append(f"{make.__name__} ran a program, read by {kind}")
                 ran.unlink()
@@ -291,16 +291,16 @@ def _repositories(source: Path, home: str, apart: Apart, scale: Scale) -> Outcom
 
 
 def _git(folder: Path, *words: str, **given: str) -> str:
-    found = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    environ = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
     who = ("-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
+    completed = subprocess.run(
         ("git", *who, "-C", str(folder), *words),
-        env=found | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"} | given,
+        env=environ | {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"} | given,
         capture_output=True,
         check=True,
         timeout=60,
     )
-    return done.stdout.decode(errors="replace").strip()
+    return completed.stdout.decode(errors="replace").strip()
 
 
 def _repository(folder: Path) -> None:
@@ -378,8 +378,8 @@ def _odd_commit(folder: Path, program: Path) -> None:
         + b"author \xff\x1b[2J <> 99999999999999999999 +9999\n"
         + b"committer A <a> -5 +0000\nencoding UTF-77\n\nFix the \x00 clock\xff\xfe, and more\n"
     )
-    made = _git(folder, "hash-object", "-t", "commit", "-w", "--literally", str(raw))
-    (folder / ".git" / "refs" / "heads" / "main").write_text(made + "\n")
+    commit = _git(folder, "hash-object", "-t", "commit", "-w", "--literally", str(raw))
+    (folder / ".git" / "refs" / "heads" / "main").write_text(commit + "\n")
     raw.unlink()
 
 

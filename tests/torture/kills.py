@@ -77,20 +77,20 @@ def _killed(folder: Path, kills: int, events: int) -> Iterator[Outcome]:
             run.cycle(number)
             number += 1
     finally:
-        told = callers.end()
+        reported = callers.end()
     run.settle()
     yield Outcome(
         "kill -9 of the server under load",
         run.kills,
         "kills",
-        (*run.wrong, *told.wrong),
-        f"{told.counts.get('recalls answered', 0):,} recalls answered; slowest start "
+        (*run.wrong, *reported.wrong),
+        f"{reported.counts.get('recalls answered', 0):,} recalls answered; slowest start "
         f"{max(run.starts):.1f} s",
         floor=100,
     )
     with EventLog(tenant(home).log) as log:
-        yield _events(log, told)
-        yield _hooks(log, told)
+        yield _events(log, reported)
+        yield _hooks(log, reported)
     yield Outcome(
         "kill -9 of builds and jobs beside it",
         run.killed_jobs,
@@ -109,14 +109,14 @@ def _careless(folder: Path, kills: int) -> Outcome:
         server = Server(home, CARELESS)
         time.sleep(0.7)
         server.kill()
-    told = callers.end()
+    reports = callers.end()
     with EventLog(tenant(home).log) as log:
-        found = _events(log, told)
+        outcome = _events(log, reports)
     return Outcome(
         "a server that acknowledges before it writes",
-        found.points,
-        found.of,
-        found.wrong,
+        outcome.points,
+        outcome.of,
+        outcome.wrong,
         is_control=True,
     )
 
@@ -163,11 +163,11 @@ class _Run:
         began = time.monotonic()
         server = Server(self.home)
         self.starts.append(time.monotonic() - began)
-        status, said = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
+        status, answer = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
         while status == 503:  # too many ask at once
-            status, said = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
+            status, answer = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
         if status != 200:
-            self.wrong.append(f"a recall after kill {self.kills}: {status} {said}")
+            self.wrong.append(f"a recall after kill {self.kills}: {status} {answer}")
         return server
 
     def kill_starting(self) -> None:
@@ -228,55 +228,55 @@ class _Run:
         with EventLog(self.tenant.log) as log:
             if manifests.current(self.tenant).watermark != log.head():
                 self.wrong_jobs.append("the last build is not what is served")
-        self.wrong_jobs += [f"still runs: {one}" for one in _running(self.home)]
+        self.wrong_jobs += [f"still runs: {process}" for process in _running(self.home)]
 
 
 def _running(home: Path) -> list[str]:
     """Return the command lines of processes that work on a home, those that soon end left out."""
     named = f"MNEMOLOG_HOME={home}".encode()
-    found: list[str] = []
+    lines: list[str] = []
     for _ in range(600):
-        found = []
+        lines = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if process.name != str(os.getpid()) and named in (process / "environ").read_bytes():
                     line = (process / "cmdline").read_bytes().replace(b"\x00", b" ")
-                    found.append(line.decode(errors="replace"))
-        if not found:
+                    lines.append(line.decode(errors="replace"))
+        if not lines:
             return []
         time.sleep(0.1)
-    return found
+    return lines
 
 
-def _events(log: EventLog, told: Told) -> Outcome:
+def _events(log: EventLog, reported: Told) -> Outcome:
     """Compare the log with what was acknowledged."""
     bodies = [event.body for event in log.read() if isinstance(event.body, Recorded)]
     written = Counter(body.content for body in bodies)
-    acknowledged = set(told.acknowledged)
+    acknowledged = set(reported.acknowledged)
     lost = acknowledged - written.keys()
-    invented = written.keys() - acknowledged - set(told.unsure)
+    invented = written.keys() - acknowledged - set(reported.unsure)
     doubled = [text for text, times in written.items() if times > 1]
     wrong = [*integrity.problems(log)]
-    for what, texts in (("lost", lost), ("doubled", doubled), ("never sent", invented)):
+    for fate, texts in (("lost", lost), ("doubled", doubled), ("never sent", invented)):
         if texts:
-            wrong.append(f"{len(texts):,} {what}, as {next(iter(texts))!r}")
+            wrong.append(f"{len(texts):,} {fate}, as {next(iter(texts))!r}")
     return Outcome(
         "acknowledged events, after all kills",
         len(acknowledged),
         "events",
         wrong,
-        f"{len(told.unsure):,} in doubt, {told.counts.get('cut off', 0):,} times cut off",
+        f"{len(reported.unsure):,} in doubt, {reported.counts.get('cut off', 0):,} times cut off",
         floor=50_000,
     )
 
 
-def _hooks(log: EventLog, told: Told) -> Outcome:
+def _hooks(log: EventLog, reported: Told) -> Outcome:
     """Compare the log with the uses of tools that were answered before a hook's deadline."""
     written = Counter(event.body.command for event in log.read() if isinstance(event.body, Acted))
-    lost = [ran for ran in told.hooks if ran not in written]
+    lost = [ran for ran in reported.hooks if ran not in written]
     doubled = [ran for ran, times in written.items() if times > 1]
     wrong = [f"{len(lost)} lost, as {lost[0]!r}"] if lost else []
     wrong += [f"{len(doubled)} doubled, as {doubled[0]!r}"] if doubled else []
     return Outcome(
-        "uses of tools that hooks told, after all kills", len(told.hooks), "hooks", wrong
+        "uses of tools that hooks told, after all kills", len(reported.hooks), "hooks", wrong
     )

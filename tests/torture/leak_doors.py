@@ -43,10 +43,10 @@ class Here:
         number = next(self.numbers)
         kinds = [kind for kind in KNOWN if kind != "url password"] if is_name else KNOWN
         kind = kinds[number % len(kinds)]
-        made: Secret = KINDS[kind](random.Random(f"leak {number}"))
-        self.planted.append((door, made.core))
+        secret: Secret = KINDS[kind](random.Random(f"leak {number}"))
+        self.planted.append((door, secret.core))
         self.doors.add(door)
-        return made.value
+        return secret.value
 
     def text(self, door: str) -> str:
         return f"the {MARKER} use {self.secret(door)} since monday"
@@ -112,8 +112,8 @@ def _asked(here: Here, send: Send) -> None:
 
 
 def _by_mcp(here: Here, send: Send) -> None:
-    def call(name: str, **given: object) -> None:
-        params = {"name": name, "arguments": given}
+    def call(name: str, **arguments: object) -> None:
+        params = {"name": name, "arguments": arguments}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         send("POST", "/mcp", body, **{"MCP-Protocol-Version": "2025-06-18"})
 
@@ -128,25 +128,25 @@ def _by_hooks(here: Here, send: Send) -> None:
     for host, payloads in RECORDED.items():
         session = here.secret(f"{host}, session")
         for payload in payloads:
-            told = in_session(laced(payload, here.text(f"{host}, texts")), session)
-            send("POST", f"/v1/hooks/{host}", _in(told, here, host))
+            payload_ = in_session(laced(payload, here.text(f"{host}, texts")), session)
+            send("POST", f"/v1/hooks/{host}", _in(payload_, here, host))
 
 
 def _in(payload: dict[str, Any], here: Here, host: str) -> dict[str, Any]:
     """Return an event told in a repository whose remote has a password, of a file named so."""
-    told = payload | {"cwd": str(here.repository)} if "cwd" in payload else payload
-    if isinstance(told.get("tool_input"), dict):
-        told["tool_input"] = told["tool_input"] | {
+    payload_ = payload | {"cwd": str(here.repository)} if "cwd" in payload else payload
+    if isinstance(payload_.get("tool_input"), dict):
+        payload_["tool_input"] = payload_["tool_input"] | {
             name: f"{here.repository}/{here.secret(f'{host}, file', is_name=True)}"
             for name in ("file_path", "filePath")
-            if name in told["tool_input"]
+            if name in payload_["tool_input"]
         }
-    return told
+    return payload_
 
 
 def _named(here: Here, send: Send) -> None:
-    made = {"name": here.secret("token's name")[:100], "scopes": ["read"]}
-    send("POST", "/v1/tenants/default/tokens", made)
+    token = {"name": here.secret("token's name")[:100], "scopes": ["read"]}
+    send("POST", "/v1/tenants/default/tokens", token)
     send("GET", "/v1/status", None, Authorization=f"Bearer {here.secret('wrong token')}")
     send("GET", "/v1/status", None, Host=here.secret("host").replace("/", ""))
     send("GET", "/v1/status", None, **{"User-Agent": here.secret("user agent")})

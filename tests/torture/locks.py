@@ -69,14 +69,14 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
             if over.is_set():
                 return
             body = {"id": f"{name}-{number}", "content": f"a note of {name}, number {number}"}
-            status, said = server.ask("POST", "/v1/memories", body, timeout_s=60)
+            status, answer = server.ask("POST", "/v1/memories", body, timeout_s=60)
             counts[f"writes answered {status}"] += 1
             if status == 503:
                 refused.append(body)
             elif status == 201:
                 sure.append(body["id"])
             else:
-                wrong.append(f"a write: {status} {said}")
+                wrong.append(f"a write: {status} {answer}")
 
     over = threading.Event()
     writers = [threading.Thread(target=write, args=(f"w{number}",)) for number in range(8)]
@@ -107,7 +107,7 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
     time.sleep(2.5)  # what hooks told waits for the next look
     server.kill(15)
     wrong += _compared(home, sure, ran)
-    note = ", ".join(f"{many} {what}" for what, many in sorted(counts.items()))
+    note = ", ".join(f"{many} {name}" for name, many in sorted(counts.items()))
     name = f"a program that holds the log for {'ever' if is_held_for_ever else f'{seconds} s'}"
     note += f"; {statistics.median(took):.2f} s a recall or prompt"
     return Outcome(name, sum(counts.values()), "requests", wrong, note)
@@ -122,23 +122,23 @@ def _ask_in_time(server: Server, wrong: list[str], counts: Counter[str]) -> list
         "cwd": str(server.home),
         "prompt": "where do deploys go out from?",
     }
-    asked = {"query": "where do deploys go out from"}
-    for what, path, body in (
-        ("recalls", "/v1/recall", asked),
+    request = {"query": "where do deploys go out from"}
+    for name, path, body in (
+        ("recalls", "/v1/recall", request),
         ("prompts", "/v1/hooks/claude-code", event),
     ):
-        counts[what] += 1
+        counts[name] += 1
         began = time.monotonic()
         try:
-            status, said = server.ask("POST", path, body, timeout_s=30)
+            status, answer = server.ask("POST", path, body, timeout_s=30)
         except CutOff as error:
-            wrong.append(f"{what}: {error!r}")
+            wrong.append(f"{name}: {error!r}")
             continue
         took.append(time.monotonic() - began)
-        if status == 204 and what == "prompts":  # its time was up: the machine does much else
+        if status == 204 and name == "prompts":  # its time was up: the machine does much else
             counts["prompts without an answer in time"] += 1
-        elif status != 200 or "eu-west-1" not in json.dumps(said):
-            wrong.append(f"{what}: {status} {said}")
+        elif status != 200 or "eu-west-1" not in json.dumps(answer):
+            wrong.append(f"{name}: {status} {answer}")
     return took
 
 
@@ -153,33 +153,33 @@ def _use_a_tool(server: Server, wrong: list[str], counts: Counter[str], number: 
         "tool_response": "done",
     }
     counts["tools"] += 1
-    status, said = server.ask("POST", "/v1/hooks/claude-code", event, timeout_s=30)
+    status, answer = server.ask("POST", "/v1/hooks/claude-code", event, timeout_s=30)
     if status not in (200, 204):
-        wrong.append(f"a tool: {status} {said}")
+        wrong.append(f"a tool: {status} {answer}")
     return ran
 
 
 def _snapshot_held(folder: Path, batches: int) -> Outcome:
     """Hold a snapshot of the log open: writes go on, and what they took is given back after it."""
     home = _remembered(folder)
-    one, wrong, largest = tenant(home), [], 0
-    ahead = one.log.with_name(f"{one.log.name}-wal")
+    tenant_, wrong, largest = tenant(home), [], 0
+    ahead = tenant_.log.with_name(f"{tenant_.log.name}-wal")
     server = Server(home)
     text = "words of a note " * 100
-    with _held(one, "BEGIN"):
+    with _held(tenant_, "BEGIN"):
         for number in range(batches):
             many = [{"id": f"b{number}-{at}", "content": f"{text} {at}"} for at in range(20)]
-            status, said = server.ask("POST", "/v1/memories/batch", {"memories": many})
+            status, answer = server.ask("POST", "/v1/memories/batch", {"memories": many})
             if status != 201:
-                wrong.append(f"a batch: {status} {said}")
+                wrong.append(f"a batch: {status} {answer}")
             largest = max(largest, ahead.stat().st_size)
     status, _ = server.ask("POST", "/v1/memories/batch", {"memories": [{"content": "one more"}]})
     if status != 201:
         wrong.append(f"a write after it: {status}")
     server.kill(15)
-    left = ahead.stat().st_size if ahead.exists() else 0
-    if left:
-        wrong.append(f"{left:,} bytes of write-ahead log are left")
+    size = ahead.stat().st_size if ahead.exists() else 0
+    if size:
+        wrong.append(f"{size:,} bytes of write-ahead log are left")
     wrong += _compared(home, [f"b{number}-19" for number in range(batches)], ())
     note = f"the write-ahead log grew to {largest / (1 << 20):.1f} MiB, and to nothing after it"
     return Outcome("a reader that holds a snapshot open", batches, "batches", wrong, note)
@@ -226,7 +226,7 @@ def _together(folder: Path, rounds: int) -> Outcome:
     if last.returncode:
         wrong.append(f"the last build ended with {last.returncode}: {text}")
     wrong += _compared(home, sure, ())
-    note = ", ".join(f"{many} {what}" for what, many in sorted(ended.items()))
+    note = ", ".join(f"{many} {name}" for name, many in sorted(ended.items()))
     return Outcome("builds, jobs and writers at once", sum(ended.values()), "requests", wrong, note)
 
 
@@ -251,9 +251,9 @@ def _two_servers(folder: Path, pairs: int) -> Outcome:
             )
             for _ in range(2)
         ]
-        said = [other.stdout.readline() for other in two if other.stdout is not None]
-        if sorted(line[:3] for line in said) != ["mne", "no:"]:
-            wrong.append(f"two servers said {said}")
+        lines = [other.stdout.readline() for other in two if other.stdout is not None]
+        if sorted(line[:3] for line in lines) != ["mne", "no:"]:
+            wrong.append(f"two servers said {lines}")
         for process in two:
             process.kill()
             process.communicate()
@@ -262,12 +262,12 @@ def _two_servers(folder: Path, pairs: int) -> Outcome:
 
 def _remembered(folder: Path) -> Path:
     home = folder / "home"
-    one = tenant(home)
-    with EventLog(one.log, create=True) as log:
+    tenant_ = tenant(home)
+    with EventLog(tenant_.log, create=True) as log:
         drafts = [Draft(id="m0", content="Deploys go out from eu-west-1 only")]
         drafts += [Draft(id=f"m{number}", content=f"Note {number}") for number in range(1, 40)]
         commands.record_batch(log, drafts, NOW)
-        build.rebuild(one, log, LexicalEmbedder(), NOW)
+        build.rebuild(tenant_, log, LexicalEmbedder(), NOW)
     return home
 
 
@@ -309,7 +309,7 @@ def _compared(home: Path, sure: Sequence[str], ran: Sequence[str]) -> Iterator[s
     acted = Counter(event.body.command for event in events if isinstance(event.body, Acted))
     if lost := [id_ for id_ in sure if id_ not in written]:
         yield f"{len(lost)} memories are lost, as {lost[0]}"
-    if missing := [one for one in ran if one not in acted]:
+    if missing := [command for command in ran if command not in acted]:
         yield f"{len(missing)} of {len(ran)} uses of tools are lost, as {missing[0]!r}"
-    if doubled := [one for one, times in (written + acted).items() if times > 1]:
+    if doubled := [command for command, times in (written + acted).items() if times > 1]:
         yield f"{len(doubled)} are there twice, as {doubled[0]}"

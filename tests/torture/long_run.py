@@ -58,13 +58,13 @@ def main(words: Sequence[str]) -> int:
         builds.added(home, texts(args.memories), "m")
         _job(home, "build")
         with serve(home) as server:
-            run, seen, jobs = lived(home, server, args.minutes * 60)
+            run, samples, jobs = lived(home, server, args.minutes * 60)
         with serve(home) as server:
             again, fresh, _ = lived(home, server, FRESH_S, first=len(run.written))
-        wrong = [*bounds(seen), *leaks(seen, fresh), *told(run, home), *told(again, home)]
-    print(report(run, seen, jobs, fresh[-1]))
-    for one in wrong:
-        print(f"did not hold: {one}")
+        wrong = [*bounds(samples), *leaks(samples, fresh), *told(run, home), *told(again, home)]
+    print(report(run, samples, jobs, fresh[-1]))
+    for fault in wrong:
+        print(f"did not hold: {fault}")
     print("nothing grew beyond its bounds" if not wrong else f"{len(wrong)} did not hold")
     return 1 if wrong else 0
 
@@ -75,20 +75,20 @@ def lived(
     """Let all take part for some seconds; return what they did, what was seen, the jobs' times."""
     settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
     run = Run(server.client.port, server.client.token, settings, tenant.tenant(home), first)
-    began, seen, jobs = time.monotonic(), list[Held](), list[str]()
+    began, samples, jobs = time.monotonic(), list[Held](), list[str]()
     with ThreadPoolExecutor(len(ACTORS) + 1) as pool:
         taking_part = [pool.submit(actor, run) for actor in ACTORS]
         taking_part.append(pool.submit(_beside, run, home, jobs))
         while (now := time.monotonic() - began) < seconds:
-            seen.append(held(server.pid, home, run.tenant, now))
+            samples.append(held(server.pid, home, run.tenant, now))
             time.sleep(EVERY_S)
         run.is_over.set()
     run.close()
-    for name, one in zip((*ACTORS, _beside), taking_part, strict=True):
-        if (error := one.exception()) is not None:
+    for name, task in zip((*ACTORS, _beside), taking_part, strict=True):
+        if (error := task.exception()) is not None:
             run.wrong[f"{name.__name__} broke off: {error!r}"] += 1
-    seen.append(held(server.pid, home, run.tenant, time.monotonic() - began))
-    return run, seen, jobs
+    samples.append(held(server.pid, home, run.tenant, time.monotonic() - began))
+    return run, samples, jobs
 
 
 def _beside(run: Run, home: Path, jobs: list[str]) -> None:
@@ -114,77 +114,79 @@ def _beside(run: Run, home: Path, jobs: list[str]) -> None:
 
 def _job(home: Path, *words: str) -> str:
     """Run a command; return what it said where it failed."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [*COMMAND, *words], env=environment(home), capture_output=True, text=True, cwd=ROOT
     )
-    return done.stderr[-300:] if done.returncode else ""
+    return completed.stderr[-300:] if completed.returncode else ""
 
 
-def bounds(seen: Sequence[Held]) -> Iterable[str]:
+def bounds(samples: Sequence[Held]) -> Iterable[str]:
     """Yield what grew beyond its bounds; nothing where too little was seen to compare."""
-    size = len(seen) // PART
+    size = len(samples) // PART
     if not size:
-        yield f"too short: {len(seen)} looks are not enough to compare"
+        yield f"too short: {len(samples)} looks are not enough to compare"
         return
-    before, after = seen[size : 2 * size], seen[-size:]
+    before, after = samples[size : 2 * size], samples[-size:]
     for name, most in (("handles", HANDLES), ("threads", THREADS)):
         grown = _middle(after, name) - _middle(before, name)
         if grown > most:
             yield f"{name} grew by {grown:.0f}, not by at most {most}"
-    if largest := [one.wal for one in seen if one.wal > max(WAL, WHOLE * one.log)]:
+    if largest := [sample.wal for sample in samples if sample.wal > max(WAL, WHOLE * sample.log)]:
         yield f"wal was {max(largest) / MIB:.0f} MiB, more than the log or {WAL / MIB:.0f}"
     elif (usual := _middle(after, "wal")) > WAL:
         yield f"wal stayed at {usual / MIB:.0f} MiB, not at most {WAL / MIB:.0f}"
     for name, limit in (("other", OTHER_MIB * MIB), ("dagster", DAGSTER_MIB * MIB)):
-        if (largest := max(getattr(one, name) for one in seen)) > limit:
+        if (largest := max(getattr(sample, name) for sample in samples)) > limit:
             yield f"{name} was {largest / MIB:.0f} MiB, not at most {limit / MIB:.0f}"
-    most_manifests = max(one.manifests for one in seen)
+    most_manifests = max(sample.manifests for sample in samples)
     if most_manifests > KEEP + 1:
         yield f"{most_manifests} manifests were kept, not at most {KEEP + 1}"
     for name in ("snapshots", "deleted"):
-        if worst := [one for one in seen if getattr(one, name) > TIMES_SERVED * one.served > 0]:
+        if worst := [
+            sample for sample in samples if getattr(sample, name) > TIMES_SERVED * sample.served > 0
+        ]:
             times = getattr(worst[-1], name) / worst[-1].served
             yield f"{name} were {times:.1f} times what is served, not at most {TIMES_SERVED}"
 
 
-def leaks(seen: Sequence[Held], fresh: Sequence[Held]) -> Iterable[str]:
+def leaks(samples: Sequence[Held], fresh: Sequence[Held]) -> Iterable[str]:
     """Yield what a server held in the end beyond one that had just started over the same memory."""
-    held_on = seen[-1].anonymous - fresh[-1].anonymous
+    held_on = samples[-1].anonymous - fresh[-1].anonymous
     if held_on > LEAK_MIB:
         yield f"{held_on:.0f} MiB leaked, not at most {LEAK_MIB:g}"
 
 
 def _middle(some: Sequence[Held], name: str) -> float:
-    return statistics.median(getattr(one, name) for one in some)
+    return statistics.median(getattr(sample, name) for sample in some)
 
 
 def told(run: Run, home: Path) -> Iterable[str]:
     """Yield what went wrong for those who took part, and what the server's log tells."""
-    yield from (f"{many} x {what}" for what, many in run.wrong.most_common(10))
+    yield from (f"{many} x {fault}" for fault, many in run.wrong.most_common(10))
     yield from (f"the server logged {line}" for line in actors.failures_of(home)[:5])
 
 
-def report(run: Run, seen: Sequence[Held], jobs: Sequence[str], fresh: Held) -> str:
-    seconds = seen[-1].second
+def report(run: Run, samples: Sequence[Held], jobs: Sequence[str], fresh: Held) -> str:
+    seconds = samples[-1].second
     lines = [f"{seconds / 60:.1f} minutes, {sum(run.done.values()):,} requests and jobs:"]
-    lines += [f"  {many:>9,} x {what}" for what, many in sorted(run.done.items())]
+    lines += [f"  {many:>9,} x {name}" for name, many in sorted(run.done.items())]
     lines.append(f"jobs, in order: {', '.join(jobs)}")
     lines.append("  ".join(f"{name:>9}" for name in NAMES))
-    step = max(1, len(seen) // 12)
-    lines += [_line(one) for one in (*seen[::step], seen[-1])]
+    step = max(1, len(samples) // 12)
+    lines += [_line(sample) for sample in (*samples[::step], samples[-1])]
     lines += ["and a server that has just started:", _line(fresh)]
     lines.append("(seconds; memory in MiB; files in KiB)")
     return "\n".join(lines)
 
 
-def _line(one: Held) -> str:
+def _line(sample: Held) -> str:
     in_kib = NAMES[NAMES.index("wal") :]
-    shown = []
+    lines = []
     for name in NAMES:
-        value = getattr(one, name)
+        value = getattr(sample, name)
         is_bytes = name == "deleted" or (name in in_kib and name != "manifests")
-        shown.append(f"{value / 1024 if is_bytes else value:>9,.0f}")
-    return "  ".join(shown)
+        lines.append(f"{value / 1024 if is_bytes else value:>9,.0f}")
+    return "  ".join(lines)
 
 
 if __name__ == "__main__":

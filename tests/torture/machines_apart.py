@@ -32,6 +32,6 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _lives(folder: Path, count: int) -> list[str]:
     wrong = []
     for seed in range(count):
-        found, _ = schedule(folder / f"{seed}", seed, _STEPS)
-        wrong += [f"life {seed}: {one}" for one in found]
+        problems, _ = schedule(folder / f"{seed}", seed, _STEPS)
+        wrong += [f"life {seed}: {fault}" for fault in problems]
     return wrong

@@ -104,21 +104,21 @@ def asked(app: Flask, examples: int) -> tuple[Counter[str], dict[str, str]]:
     generation = _CONFIG["generation"] | {"max-examples": examples}
     config = SchemathesisConfig.from_dict(_CONFIG | {"generation": generation})
     sent: Counter[str] = Counter()
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     with patch.object(WSGITransport, "send", _in_process):
         schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", app, config=config)
         for event in from_schema(schema).execute():
             if isinstance(event, events.ScenarioFinished):
                 sent[event.phase.value] += len(event.recorder.interactions)
-                found |= dict(_faults(event.recorder))
+                problems |= dict(_faults(event.recorder))
             elif isinstance(event, events.NonFatalError):
-                found[f"{event.label}: {event.value!r}"] = ""
+                problems[f"{event.label}: {event.value!r}"] = ""
             elif isinstance(event, events.FatalError):
                 raise event.exception
     there = app.test_client().get("/v1/tenants/default", headers=OURS)
     if there.status_code != 200:
-        found["the memory was there to the end"] = str(there.status_code)
-    return sent, found
+        problems["the memory was there to the end"] = str(there.status_code)
+    return sent, problems
 
 
 _send = WSGITransport.send
@@ -166,7 +166,10 @@ def _mend(operation: str, body: dict[str, Any]) -> None:
         body.pop("turns" if body.get("memories") else "memories", None)
         if not body.get("turns") and not body.get("memories"):
             body["memories"] = [{"content": "We deploy on Mondays"}]
-    for draft in (body, *(one for one in body.get("memories") or () if isinstance(one, dict))):
+    for draft in (
+        body,
+        *(memory for memory in body.get("memories") or () if isinstance(memory, dict)),
+    ):
         if "created_at" in draft and not _is_moment(draft["created_at"]):
             draft["created_at"] = None
         # to JSON Schema 5.0 is an integer
@@ -175,8 +178,8 @@ def _mend(operation: str, body: dict[str, Any]) -> None:
             draft["content"] = "We deploy on Mondays"
 
 
-def _is_reversed(asked: dict[str, Any]) -> bool:
-    since, until = asked.get("since"), asked.get("until")
+def _is_reversed(body: dict[str, Any]) -> bool:
+    since, until = body.get("since"), body.get("until")
     try:
         period(since, until, NOW)
     except (InvalidInput, TypeError, AttributeError):
@@ -184,9 +187,9 @@ def _is_reversed(asked: dict[str, Any]) -> bool:
     return False
 
 
-def _is_moment(said: Any) -> bool:
+def _is_moment(moment: Any) -> bool:
     """Return whether a moment is of a year that can be told."""
-    return said is None or "1970" <= str(said)[:4] <= "2100"
+    return moment is None or "1970" <= str(moment)[:4] <= "2100"
 
 
 def _is_junk(text: str) -> bool:

@@ -101,7 +101,9 @@ class Timed:
         return self.is_linear and self.whole <= LONGEST_S * NOISE * max(1.0, self.pace)
 
     def __str__(self) -> str:
-        took = ", ".join(f"{one * 1e3:.1f}" for one in (self.quarter, self.half, self.whole))
+        took = ", ".join(
+            f"{seconds * 1e3:.1f}" for seconds in (self.quarter, self.half, self.whole)
+        )
         return f"{took} ms at {self.pace:.1f} times the pace"
 
 
@@ -147,8 +149,8 @@ def _cues(size: int, every: int) -> tuple[int, list[str]]:
     Each cue is given every so manieth tail, and the next one others.
     """
     cues = sorted({pattern.cue for pattern in ISSUED + NAMED})
-    given = [(cue, TAILS[number % every :: every]) for number, cue in enumerate(cues)]
-    units = [cue + tail for cue, tails in given for tail in tails if cue + tail]
+    shares = [(cue, TAILS[number % every :: every]) for number, cue in enumerate(cues)]
+    units = [cue + tail for cue, tails in shares for tail in tails if cue + tail]
     slow = list[str]()
     for unit in units:
         texts = [unit * max(1, part // len(unit)) for part in (size // 4, size // 2, size)]
@@ -162,10 +164,10 @@ def _cues(size: int, every: int) -> tuple[int, list[str]]:
 
 def _methods(regex: Regex, methods: Mapping[tuple[str, str], set[str]]) -> set[str]:
     """Return the methods that a pattern is used by: of its module first, else of any."""
-    held = next((used for name, used in HELD.items() if regex.where.startswith(name)), None)
+    held_methods = next((used for name, used in HELD.items() if regex.where.startswith(name)), None)
     word = regex.name.split("[")[0]
     own = methods.get((regex.module, word)) or methods.get(("", word), {"finditer"})
-    return held or own
+    return held_methods or own
 
 
 def _worst(regex: Regex, used: set[str], most: int, size: int) -> tuple[int, list[str], float]:
@@ -211,7 +213,8 @@ def _timed(act: Callable[[Any], object], texts: Sequence[Any]) -> Timed | None:
             pace = 1.0
             for _ in range(TRIES):
                 best = [
-                    min(known, _seconds(act, text)) for known, text in zip(best, texts, strict=True)
+                    min(seconds, _seconds(act, text))
+                    for seconds, text in zip(best, texts, strict=True)
                 ]
                 if (timed := Timed(*best, pace)).is_fine:
                     break

@@ -92,9 +92,9 @@ def _register(home: Path, port: int) -> None:
 def _bridge(home: Path, sent: bytes) -> tuple[list[bytes], str]:
     """Return the lines a bridge answers to what a host sends, and what is wrong with its end."""
     words = [sys.executable, "-I", "-S", str(BRIDGE), "--home", str(home)]
-    done = subprocess.run(words, input=sent, capture_output=True, timeout=LATEST_S)
-    fault = f"ended with {done.returncode}" if done.returncode else ""
-    return done.stdout.splitlines(), fault or done.stderr.decode(errors="replace")[-400:]
+    completed = subprocess.run(words, input=sent, capture_output=True, timeout=LATEST_S)
+    fault = f"ended with {completed.returncode}" if completed.returncode else ""
+    return completed.stdout.splitlines(), fault or completed.stderr.decode(errors="replace")[-400:]
 
 
 def _owed(line: bytes) -> Any:
@@ -111,10 +111,10 @@ def _lines(home: Path, count: int, chance: random.Random) -> Outcome:
     """Every request gets its answer, and the last line needs no end."""
     bodies = [frame(chance).body.replace(b"\n", b" ") for _ in range(count)]
     owed = [id_ for body in bodies if (id_ := _owed(body)) is not None]
-    said, fault = _bridge(home, b"\n".join(bodies))
+    answers, fault = _bridge(home, b"\n".join(bodies))
     wrong = [fault] if fault else []
     answered: list[Any] = []
-    for line in said:
+    for line in answers:
         try:
             answered.append(json.loads(line).get("id"))
         except (ValueError, AttributeError):
@@ -138,12 +138,14 @@ def _long_line(home: Path) -> Outcome:
             process.stdin.write(b"x" * (1 << 20))
         process.stdin.write(b'"}\n' + ping)
         process.stdin.flush()
-        said = [json.loads(process.stdout.readline()) for _ in range(2)]
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
         mib = _resident_mib(process.pid)
         process.stdin.close()
     wrong = [] if mib <= MOST_MIB else [f"{mib} MiB resident"]
-    if {one["id"] for one in said} != {None, "after"} or sum("error" in one for one in said) != 1:
-        wrong.append(f"answered: {said!r:.300}")
+    if {answer["id"] for answer in answers} != {None, "after"} or sum(
+        "error" in answer for answer in answers
+    ) != 1:
+        wrong.append(f"answered: {answers!r:.300}")
     return Outcome("a line of 100 MB through the bridge", 1, "lines", wrong, f"{mib} MiB resident")
 
 
@@ -159,11 +161,11 @@ def _client(home: Path, host: str, body: bytes) -> tuple[bytes, str]:
     """Return what a hook client prints for an event, and what is wrong with how it ended."""
     began = time.monotonic()
     words = [sys.executable, "-I", "-S", str(CLIENT), host, "--home", str(home)]
-    done = subprocess.run(words, input=body, capture_output=True, timeout=LATEST_S)
+    completed = subprocess.run(words, input=body, capture_output=True, timeout=LATEST_S)
     took = time.monotonic() - began
-    if done.returncode or done.stderr:
-        return done.stdout, f"ended with {done.returncode}: {done.stderr[-300:]!r}"
-    return done.stdout, f"took {took:.1f} s" if took > BACKGROUND_S else ""
+    if completed.returncode or completed.stderr:
+        return completed.stdout, f"ended with {completed.returncode}: {completed.stderr[-300:]!r}"
+    return completed.stdout, f"took {took:.1f} s" if took > BACKGROUND_S else ""
 
 
 def _printed(out: bytes) -> str:
@@ -196,10 +198,10 @@ def _strangers(home: Path, chance: random.Random) -> Outcome:
             out, fault = _client(home, host, b'{"hook_event_name":"UserPromptSubmit"}')
             if fault := fault or _printed(out):
                 wrong.append(f"client before {answer!r:.60}: {out!r:.100} {fault}")
-            said, fault = _bridge(home, line)
-            ids = [json.loads(data).get("id") for data in said]
+            answers, fault = _bridge(home, line)
+            ids = [json.loads(data).get("id") for data in answers]
             if fault or ids != [1]:
-                wrong.append(f"bridge before {answer!r:.60}: {said!r:.200} {fault}")
+                wrong.append(f"bridge before {answer!r:.60}: {answers!r:.200} {fault}")
     (home / "server.json").unlink()
     return Outcome("strangers at the server's port", 2 * len(STRANGERS), "answers", wrong)
 

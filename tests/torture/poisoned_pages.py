@@ -81,13 +81,13 @@ class Page(HTMLParser):
             self._open.append(Row(tag, named))
 
     def handle_endtag(self, tag: str) -> None:
-        if any(one.tag == tag for one in self._open):
+        if any(element.tag == tag for element in self._open):
             while self._open and self._open.pop().tag != tag:
                 pass
 
     def handle_data(self, data: str) -> None:
-        for one in self._open:
-            one.said.append(data)
+        for element in self._open:
+            element.said.append(data)
         self.texts.append((data, list(self._open)))
 
     def unlabelled(self, word: str, *, is_of_one: bool) -> Iterator[str]:
@@ -97,16 +97,16 @@ class Page(HTMLParser):
         """
         whole = " ".join(words for words, _ in self.texts)
         for text, within in self.texts:
-            if word not in text or any(one.tag in _ECHOES for one in within):
+            if word not in text or any(element.tag in _ECHOES for element in within):
                 continue
             if OPENING in text:
-                found = [item for item in items(text) if word in json.dumps(item)]
-                if not all(one.get("by") in _QUARANTINED or is_turn(one) for one in found):
+                notes = [item for item in items(text) if word in json.dumps(item)]
+                if not all(note.get("by") in _QUARANTINED or is_turn(note) for note in notes):
                     yield "is unlabelled in a block"
-                if any("rule" in one for one in found):
+                if any("rule" in note for note in notes):
                     yield "is a rule in a block"
                 continue
-            row = next((one for one in reversed(within) if one.tag in _ROWS), None)
+            row = next((element for element in reversed(within) if element.tag in _ROWS), None)
             looked_at = whole if is_of_one or row is None else row.text
             if not any(label in looked_at for label in LABELS):
                 yield f"is unlabelled in <{(row or within[-1]).tag}>"
@@ -163,8 +163,8 @@ class _Looked:
 
     def follow(self, page: Page | None, where: str) -> None:
         """Look at what a page leads to."""
-        found = page.attributes if page is not None else ()
-        for path in {value for _, name, value in found if name == "href" and where in value}:
+        attributes = page.attributes if page is not None else ()
+        for path in {value for _, name, value in attributes if name == "href" and where in value}:
             self.at(path)
 
 
@@ -180,14 +180,16 @@ def asked(
 
     Each is asked for, until `most` were.
     """
-    words = {one.poison.canary: one.door for one in sent if not one.is_told}
-    kept = {word: id_ for id_, text in ids.items() for word in words if said_of(word) in text}
+    words = {poisoned.poison.canary: poisoned.door for poisoned in sent if not poisoned.is_told}
+    ids_of_words = {
+        word: id_ for id_, text in ids.items() for word in words if said_of(word) in text
+    }
     looked = _Looked(browser, words)
     for name in _SHARED:
         looked.at(f"/t/default/{name}")
     for state in ("waiting", "accepted"):
         looked.follow(looked.at(f"/t/default/proposals?state={state}"), "/proposals/")
-    for word, id_ in list(kept.items())[:most]:
+    for word, id_ in list(ids_of_words.items())[:most]:
         question = quote(f"what does the page about {word} say?")
         looked.at(f"/t/default/memories?q={question}")
         looked.at(f"/t/default/lab?q={question}&min_confidence=0")

@@ -59,8 +59,8 @@ POISONS: dict[str, tuple[Recorded, str]] = {
 LARGE: dict[str, dict[str, object]] = {
     "content": {"content": "x" * (commands.MAX_CONTENT + 1)},
     "context": {"content": SAID, "context": "x" * (commands.MAX_CONTENT + 1)},
-    "tags": {"content": SAID, "tags": [str(one) for one in range(commands.MAX_TAGS + 1)]},
-    "bytes of tags": {"content": SAID, "tags": [f"{one:0100}" for one in range(99)]},
+    "tags": {"content": SAID, "tags": [str(number) for number in range(commands.MAX_TAGS + 1)]},
+    "bytes of tags": {"content": SAID, "tags": [f"{number:0100}" for number in range(99)]},
     "metadata": {"content": SAID, "metadata": {"a": "x" * commands.MAX_METADATA}},
     "values": {"content": SAID, "metadata": {"a": [0] * (commands.MAX_VALUES + 1)}},
     "depth": {"content": SAID, "metadata": msgspec.json.decode('{"a":' * 40 + "0" + "}" * 40)},
@@ -78,7 +78,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     points, wrong = _built(folder / "built", [*POISONS], (1, MANY), steps)
     yield Outcome("memories that no door let in", points, "builds", wrong, floor=80)
     with ExitStack() as weakened:  # a build that takes nothing out, of texts as they lie
-        weakened.enter_context(patch.object(build, "take_out", lambda *given: []))
+        weakened.enter_context(patch.object(build, "take_out", lambda *arguments: []))
         as_it_lies = "store.memories.fold.redact_event"
         weakened.enter_context(patch(as_it_lies, lambda event: event))
         points, wrong = _built(folder / "refused", ("a block of ours", "a secret"), (1,), steps)
@@ -105,37 +105,37 @@ def _built(
         for count in times[:1] if is_large else times:
             home = folder / f"{number}-{count}"
             shutil.copytree(folder / "template", home)
-            one = tenant(home)
-            with EventLog(one.log) as log:
+            tenant_ = tenant(home)
+            with EventLog(tenant_.log) as log:
                 for place in range(count):
-                    _plant(one, f"poison{place}", body)
+                    _plant(tenant_, f"poison{place}", body)
                 for full in steps:
                     points += 1
-                    wrong += _once(one, log, f"{name} {count} times", unseen, full=full)
+                    wrong += _once(tenant_, log, f"{name} {count} times", unseen, full=full)
     return points, wrong
 
 
-def _once(one: Tenant, log: EventLog, name: str, unseen: str, *, full: bool) -> list[str]:
+def _once(tenant: Tenant, log: EventLog, name: str, unseen: str, *, full: bool) -> list[str]:
     try:
-        made = build.rebuild(one, log, LexicalEmbedder(), NOW, full=full)
+        manifest = build.rebuild(tenant, log, LexicalEmbedder(), NOW, full=full)
     except BuildRefused as error:
         return [f"{name}: {error}"]
     table = build.digests(log, LexicalEmbedder(), log.head())["memories"]["memories"]
     rows = [row for row in table.to_pylist() if row["state"] == "active"]
-    said = []
-    if made.watermark != log.head():
-        said.append(f"{name}: built to {made.watermark} of {log.head()}")
+    problems = []
+    if manifest.watermark != log.head():
+        problems.append(f"{name}: built to {manifest.watermark} of {log.head()}")
     if "beside" not in {row["id"] for row in rows}:
-        said.append(f"{name}: what lies beside it is gone")
+        problems.append(f"{name}: what lies beside it is gone")
     if unseen and unseen in repr(rows):
-        said.append(f"{name}: it is served")
-    return said
+        problems.append(f"{name}: it is served")
+    return problems
 
 
-def _plant(one: Tenant, id_: str, body: Recorded) -> None:
+def _plant(tenant: Tenant, id_: str, body: Recorded) -> None:
     """Write a memory past every check, with a hash that is right."""
     row = (id_, NOW, "recorded", id_, None, None, None, "user", encode(body))
-    connection = apsw.Connection(str(one.log))
+    connection = apsw.Connection(str(tenant.log))
     columns = "id, at, kind, subject, project, session, agent, trust, body, sha256"
     connection.execute(
         f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -147,8 +147,8 @@ def _plant(one: Tenant, id_: str, body: Recorded) -> None:
 def _refused(folder: Path) -> tuple[int, list[str]]:
     """Send what is too large to each door; return what was written, or not refused as it must."""
     points, wrong = 0, []
-    one = tenant(folder)
-    with EventLog(one.log, create=True) as log:
+    tenant_ = tenant(folder)
+    with EventLog(tenant_.log, create=True) as log:
         opened = OpenTenants(Settings(folder))
         api = Api(create_app(opened, "the-owner's-token", lambda: NOW).test_client())
         for name, body in LARGE.items():

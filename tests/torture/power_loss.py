@@ -50,7 +50,7 @@ def _log_of(events: int) -> Work:
 
 # 700 events are more than the write-ahead log takes before it is begun anew
 _LOGS = [_log_of(events) for events in (40, 150, 300, 310, 700)]
-WORKS = work.BY_NAME | {one.name: one for one in (*_LOGS, *power_loss_files.WORKS)}
+WORKS = work.BY_NAME | {work_.name: work_ for work_ in (*_LOGS, *power_loss_files.WORKS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +104,21 @@ TRIALS = (
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Cut the power of each work; the log takes most of the images."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else folder) as place:
-        for number, one in enumerate(TRIALS):
-            if most := scale.of(one.fast, one.full):
-                yield _tried(one, Path(place) / str(number), most)
+        for number, trial in enumerate(TRIALS):
+            if most := scale.of(trial.fast, trial.full):
+                yield _tried(trial, Path(place) / str(number), most)
 
 
 def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
     recorded = calls(trial.work, folder, trial.weakness)
-    disk, done = folder / "disk", WORKS[trial.work]
+    disk, work_ = folder / "disk", WORKS[trial.work]
     every = trial.full // trial.again if trial.again else 0
     wrong, points, times = [], 0, 0
     for cut in cuts(recorded, most):
         lay(cut.image, disk)
         goes_on = every > 0 and points % every == 0
-        found = _looked(done, disk, cut.acknowledged, goes_on=goes_on)
-        wrong += [f"image {points}, before call {cut.number}: {one}" for one in found]
+        problems = _looked(work_, disk, cut.acknowledged, goes_on=goes_on)
+        wrong += [f"image {points}, before call {cut.number}: {fault}" for fault in problems]
         points += 1
         times += goes_on
     shutil.rmtree(folder)
@@ -133,14 +133,14 @@ def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
     )
 
 
-def _looked(done: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
+def _looked(work: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
     """Return what is wrong with the memory, and with what becomes of it where the work goes on."""
     home = Path(f"{disk}{HOME}")
     try:
         if not goes_on:
-            return done.check(home, acknowledged)
-        wrong = again(done, home, acknowledged)
-        return [*wrong, *(_differing(home) if done.built else ())]
+            return work.check(home, acknowledged)
+        wrong = again(work, home, acknowledged)
+        return [*wrong, *(_differing(home) if work.built else ())]
     except MnemologError as error:
         return [f"{type(error).__name__}: {error}"]
 
@@ -150,10 +150,10 @@ def _differing(home: Path) -> list[str]:
     tenant = tenants.tenant(home)
     published = manifests.current(tenant)
     with EventLog(tenant.log) as log:
-        made = build.digests(log, LexicalEmbedder(), published.watermark)
+        digests = build.digests(log, LexicalEmbedder(), published.watermark)
     return [
         f"{name} is not what a build from the log gives"
-        for name, tables in made.items()
+        for name, tables in digests.items()
         if digest(tables) != published.digests[name]
     ]
 
@@ -169,14 +169,16 @@ class Cut:
 
 def cuts(recorded: Sequence[Call], most: int) -> Iterator[Cut]:
     """Yield some `most` images, no two alike, from all over the work, the same every time."""
-    begin = next(n for n, one in enumerate(recorded) if one.data == BEGIN.encode())
+    begin = next(n for n, call in enumerate(recorded) if call.data == BEGIN.encode())
     chance = Random(SEED)
     moments = _moments(recorded, begin, most // A_CUT, chance)
     disk, acknowledged = Disk(), list[str]()
-    seen: set[int] = set()
+    points_seen: set[int] = set()
     for number in range(len(recorded) + 1):
         if number in moments:
-            for image in _images(disk, -(-most // len(moments)), chance, len(acknowledged), seen):
+            for image in _images(
+                disk, -(-most // len(moments)), chance, len(acknowledged), points_seen
+            ):
                 yield Cut(number, tuple(acknowledged), image)
         if number < len(recorded):
             call = recorded[number]
@@ -186,17 +188,17 @@ def cuts(recorded: Sequence[Call], most: int) -> Iterator[Cut]:
 
 
 def _images(
-    disk: Disk, most: int, chance: Random, acknowledged: int, seen: set[int]
+    disk: Disk, most: int, chance: Random, acknowledged: int, points: set[int]
 ) -> Iterator[Image]:
     """Yield the extremes and random images, but those that were `seen` with so much told."""
     lucks = itertools.chain(EXTREMES, (luck_of(chance) for _ in range(TRIES * most)))
-    left = most
-    while left and (luck := next(lucks, None)):
+    remaining = most
+    while remaining and (luck := next(lucks, None)):
         image = disk.after(luck, chance)
         mark = hash((acknowledged, frozenset(image.items())))
-        if mark not in seen:
-            seen.add(mark)
-            left -= 1
+        if mark not in points:
+            points.add(mark)
+            remaining -= 1
             yield image
 
 
@@ -205,7 +207,7 @@ def _moments(recorded: Sequence[Call], begin: int, most: int, chance: Random) ->
     moments = range(begin + 1, len(recorded) + 1)
     if len(moments) <= most:
         return set(moments)
-    told = [n for n in moments if n == len(recorded) or recorded[n - 1].kind is Kind.MARK]
-    if len(told) > most // 2:
-        told = chance.sample(told, most // 2)
-    return {*told, *chance.sample(moments, most - len(told))}
+    marks = [n for n in moments if n == len(recorded) or recorded[n - 1].kind is Kind.MARK]
+    if len(marks) > most // 2:
+        marks = chance.sample(marks, most // 2)
+    return {*marks, *chance.sample(moments, most - len(marks))}

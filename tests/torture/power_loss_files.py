@@ -35,18 +35,18 @@ def _replace(home: Path, acknowledge: Acknowledge) -> None:
 
 def _check_replaced(home: Path, acknowledged: Collection[str]) -> list[str]:
     """Each file holds what was acknowledged last, or the next if it is its turn."""
-    told = len(acknowledged)
+    count = len(acknowledged)
     wrong = []
     for name in range(_NAMES):
         path = home / "some" / "where" / str(name)
-        held = path.read_bytes() if path.exists() else None
-        numbers = range(name, min(told + 1, _TIMES), _NAMES)
-        last = max((number for number in numbers if number < told), default=None)
+        data = path.read_bytes() if path.exists() else None
+        numbers = range(name, min(count + 1, _TIMES), _NAMES)
+        last = max((number for number in numbers if number < count), default=None)
         allowed = {None if last is None else _data(last)}
-        if told in numbers:
-            allowed.add(_data(told))
-        if held not in allowed:
-            wrong.append(f"of {told} writes, file {name} holds {held[:20] if held else held!r}")
+        if count in numbers:
+            allowed.add(_data(count))
+        if data not in allowed:
+            wrong.append(f"of {count} writes, file {name} holds {data[:20] if data else data!r}")
     return wrong
 
 

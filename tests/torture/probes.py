@@ -69,59 +69,59 @@ class Found:
         return self.reads + self.writes + self.commands
 
 
-def reads(server: Server, found: Found, may_refuse: Sequence[str] = ()) -> None:
+def reads(server: Server, tally: Found, may_refuse: Sequence[str] = ()) -> None:
     """Ask all that only reads: each must be answered, but for those that `may_refuse`."""
     for method, path, body in READS:
-        found.reads += 1
+        tally.reads += 1
         try:
-            status, said = server.ask(method, path, body, timeout_s=30)
+            status, answer = server.ask(method, path, body, timeout_s=30)
         except CutOff as error:
-            found.wrong.append(f"{method} {path}: {error!r}")
+            tally.wrong.append(f"{method} {path}: {error!r}")
             continue
         if status in REFUSED and path in may_refuse:
-            found.refused += 1
+            tally.refused += 1
         elif status != 200:
-            found.wrong.append(f"{method} {path}: {status} {said}")
-        elif path == "/v1/recall" and not said["hits"]:
-            found.wrong.append(f"{path}: nothing was recalled")
+            tally.wrong.append(f"{method} {path}: {status} {answer}")
+        elif path == "/v1/recall" and not answer["hits"]:
+            tally.wrong.append(f"{path}: nothing was recalled")
 
 
-def writes(server: Server, found: Found, name: str) -> None:
+def writes(server: Server, tally: Found, name: str) -> None:
     """Write in every way, until one of each is refused or enough were done."""
     for method, path, body in _writes(name):
-        found.writes += 1
+        tally.writes += 1
         try:
-            status, said = server.ask(method, path, body, timeout_s=30)
+            status, answer = server.ask(method, path, body, timeout_s=30)
         except CutOff as error:
-            found.wrong.append(f"{method} {path}: {error!r}")
+            tally.wrong.append(f"{method} {path}: {error!r}")
             continue
         if status in REFUSED:
-            found.refused += 1
-            found.again.append((method, path, body))
-            if not any(cure in said["detail"] for cure in CURES):
-                found.wrong.append(f"{path}: {status} names no cure: {said['detail']!r}")
+            tally.refused += 1
+            tally.again.append((method, path, body))
+            if not any(cure in answer["detail"] for cure in CURES):
+                tally.wrong.append(f"{path}: {status} names no cure: {answer['detail']!r}")
         elif status not in (200, 201, 202, 204):
-            found.wrong.append(f"{method} {path}: {status} {said}")
-            found.again.append((method, path, body))
+            tally.wrong.append(f"{method} {path}: {status} {answer}")
+            tally.again.append((method, path, body))
 
 
 def _writes(name: str) -> Iterator[tuple[str, str, Any]]:
     for number in range(4):
-        one = {"id": f"{name}-{number}", "content": f"{name} {number} {LARGE}"}
-        yield "POST", "/v1/memories", one
+        draft = {"id": f"{name}-{number}", "content": f"{name} {number} {LARGE}"}
+        yield "POST", "/v1/memories", draft
         many = [
             {"id": f"{name}-{number}-{at}", "content": f"{name} {number} {at} {LARGE}"}
             for at in range(20)
         ]
         yield "POST", "/v1/memories/batch", {"memories": many}
-        given = [{"id": f"{name}-{number}-i{at}", "content": f"{name} {at}"} for at in range(20)]
-        yield "POST", "/v1/ingest", {"memories": given}
+        drafts = [{"id": f"{name}-{number}-i{at}", "content": f"{name} {at}"} for at in range(20)]
+        yield "POST", "/v1/ingest", {"memories": drafts}
     yield "PATCH", "/v1/memories/m1", {"importance": 0.7}
     yield "POST", "/v1/rate", {"id": "m1", "verdict": 1.0}
     yield "POST", "/v1/memories/m2/archive", {}
 
 
-def hooks(server: Server, found: Found, name: str, turns: int = 3) -> None:
+def hooks(server: Server, tally: Found, name: str, turns: int = 3) -> None:
     """Be a host: prompts must be answered, and what was done is noted, then or later."""
     whose = {"session_id": f"session-{name}", "cwd": str(server.home)}
     for turn in range(turns):
@@ -131,29 +131,29 @@ def hooks(server: Server, found: Found, name: str, turns: int = 3) -> None:
             {"hook_event_name": "UserPromptSubmit", "prompt": f"where do deploys go {turn}?"},
             {"hook_event_name": "PostToolUse"} | used,
         ):
-            found.reads += 1
+            tally.reads += 1
             try:
-                status, said = server.ask("POST", "/v1/hooks/claude-code", whose | event)
+                status, answer = server.ask("POST", "/v1/hooks/claude-code", whose | event)
             except CutOff as error:
-                found.wrong.append(f"hook {event['hook_event_name']}: {error!r}")
+                tally.wrong.append(f"hook {event['hook_event_name']}: {error!r}")
                 continue
             if status not in (200, 204):
-                found.wrong.append(f"hook {event['hook_event_name']}: {status} {said}")
-        found.ran.append(ran)
+                tally.wrong.append(f"hook {event['hook_event_name']}: {status} {answer}")
+        tally.ran.append(ran)
 
 
-def send_again(server: Server, found: Found) -> None:
+def send_again(server: Server, tally: Found) -> None:
     """Send what was refused once more: now it must be done."""
-    for method, path, body in found.again:
-        found.writes += 1
+    for method, path, body in tally.again:
+        tally.writes += 1
         try:
-            status, said = server.ask(method, path, body, timeout_s=30)
+            status, answer = server.ask(method, path, body, timeout_s=30)
         except CutOff as error:
-            found.wrong.append(f"again {method} {path}: {error!r}")
+            tally.wrong.append(f"again {method} {path}: {error!r}")
             continue
         if status not in (200, 201, 202, 204):
-            found.wrong.append(f"again {method} {path}: {status} {said}")
-    found.again.clear()
+            tally.wrong.append(f"again {method} {path}: {status} {answer}")
+    tally.again.clear()
 
 
 @dataclass(frozen=True)
@@ -186,16 +186,16 @@ MORE = (BUILD, STATUS, INGEST)
 
 def refused(*some: Command) -> tuple[Command, ...]:
     """Return commands that must not do what they are asked."""
-    return tuple(replace(one, codes=(1, 2, 4), says="") for one in some)
+    return tuple(replace(command, codes=(1, 2, 4), says="") for command in some)
 
 
 def run(
-    command: Command, home: Path, found: Found, *, before: tuple[str, ...] = ()
+    command: Command, home: Path, tally: Found, *, before: tuple[str, ...] = ()
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command in trouble: it ends as it may, and says what to do in words of ours."""
-    found.commands += 1
+    tally.commands += 1
     module = "pipelines" if command.words[0] == "build" else "serve.cli"
-    done = subprocess.run(
+    completed = subprocess.run(
         [*before, sys.executable, "-P", "-m", module, *command.words],
         env=environment(home),
         input=command.event,
@@ -205,13 +205,15 @@ def run(
         cwd="/",
     )
     line = " ".join(command.words)[:40]
-    last = (done.stderr.strip().splitlines() or ["nothing"])[-1][:300]
-    if done.returncode not in command.codes:
-        found.wrong.append(f"mnemolog {line} ended with {done.returncode}: {last}")
-    elif command.says not in done.stdout:
-        found.wrong.append(f"mnemolog {line} did not say {command.says!r}: {last}")
-    if "Traceback" in done.stderr:
-        found.wrong.append(f"mnemolog {line} broke off: {last}")
-    elif done.returncode and not any(cure in done.stdout + done.stderr for cure in CURES):
-        found.wrong.append(f"mnemolog {line} names no cure: {last}")
-    return done
+    last = (completed.stderr.strip().splitlines() or ["nothing"])[-1][:300]
+    if completed.returncode not in command.codes:
+        tally.wrong.append(f"mnemolog {line} ended with {completed.returncode}: {last}")
+    elif command.says not in completed.stdout:
+        tally.wrong.append(f"mnemolog {line} did not say {command.says!r}: {last}")
+    if "Traceback" in completed.stderr:
+        tally.wrong.append(f"mnemolog {line} broke off: {last}")
+    elif completed.returncode and not any(
+        cure in completed.stdout + completed.stderr for cure in CURES
+    ):
+        tally.wrong.append(f"mnemolog {line} names no cure: {last}")
+    return completed

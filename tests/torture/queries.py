@@ -67,16 +67,16 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     chance = random.Random(8)
     with EventLog(tenant(folder).log, create=True) as log:
         memory = _filled(folder, log, scale.of(600, 4_000), chance)
-        seen = Found()
+        tally = Found()
         for _ in range(scale.of(1_000, 40_000)):
-            _ask(memory, seen, chance)
+            _ask(memory, tally, chance)
     yield Outcome(
         "hostile queries",
-        seen.asked,
+        tally.asked,
         "queries",
-        seen.wrong,
-        f"{seen.refused:,} refused as invalid, {seen.hits[True]:,} found something, "
-        f"{seen.planted:,} planted notes found, the slowest {seen.longest_s * 1e3:.0f} ms of CPU",
+        tally.wrong,
+        f"{tally.refused:,} refused as invalid, {tally.hits[True]:,} found something, "
+        f"{tally.planted:,} planted notes found, the slowest {tally.longest_s * 1e3:.0f} ms of CPU",
         floor=40_000,
     )
 
@@ -103,39 +103,39 @@ def _filled(folder: Path, log: EventLog, count: int, chance: random.Random) -> M
     ]
     part = len(drafts) * 9 // 10
     commands.import_drafts(log, drafts[:part], NOW)
-    embedder, one = LexicalEmbedder(), tenant(folder)
-    rebuild(one, log, embedder, NOW)
-    reader = Reader(one, log, embedder)
+    embedder, tenant_ = LexicalEmbedder(), tenant(folder)
+    rebuild(tenant_, log, embedder, NOW)
+    reader = Reader(tenant_, log, embedder)
     commands.import_drafts(log, drafts[part:], NOW + DAY)
     reader.keep_up()
     return Memory(reader, embedder, texts, planted, log.head())
 
 
-def _ask(memory: Memory, seen: Found, chance: random.Random) -> None:
+def _ask(memory: Memory, tally: Found, chance: random.Random) -> None:
     """Ask once, and keep what is wrong with the answer."""
-    seen.asked += 1
-    wanted = chance.choice(memory.planted) if seen.asked % FOUND == 0 else None
-    asked = _planted(chance, wanted[1]) if wanted else _request(chance, memory)
+    tally.asked += 1
+    wanted = chance.choice(memory.planted) if tally.asked % FOUND == 0 else None
+    body = _planted(chance, wanted[1]) if wanted else _request(chance, memory)
     try:
-        request = msgspec.convert(asked, RecallRequest)
-        payload, took = _answered(memory, request, seen.asked)
+        request = msgspec.convert(body, RecallRequest)
+        payload, took = _answered(memory, request, tally.asked)
     except (InvalidInput, msgspec.ValidationError):
-        seen.refused += 1
+        tally.refused += 1
         if wanted:
-            seen.wrong.append(f"{asked!r:.300}: refused")
+            tally.wrong.append(f"{body!r:.300}: refused")
         return
     except Exception as error:  # what a query must never do, whatever it is
-        seen.wrong.append(f"{asked!r:.300}: {error!r:.200}")
+        tally.wrong.append(f"{body!r:.300}: {error!r:.200}")
         return
-    seen.longest_s = max(seen.longest_s, took)
-    seen.hits[bool(payload["hits"])] += 1
-    seen.wrong += (f"{asked!r:.300}: {fault}" for fault in _faults(payload, request, took))
+    tally.longest_s = max(tally.longest_s, took)
+    tally.hits[bool(payload["hits"])] += 1
+    tally.wrong += (f"{body!r:.300}: {fault}" for fault in _faults(payload, request, took))
     if wanted:
-        seen.planted += 1
+        tally.planted += 1
         if wanted[0] not in [hit["id"] for hit in payload["hits"]]:
-            seen.wrong.append(f"{asked!r:.300}: {wanted[0]} was not found")
-    if seen.asked % AGAIN == 0 and _answered(memory, request, seen.asked)[0] != payload:
-        seen.wrong.append(f"{asked!r:.300}: another answer the second time")
+            tally.wrong.append(f"{body!r:.300}: {wanted[0]} was not found")
+    if tally.asked % AGAIN == 0 and _answered(memory, request, tally.asked)[0] != payload:
+        tally.wrong.append(f"{body!r:.300}: another answer the second time")
 
 
 def _planted(chance: random.Random, own: str) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _planted(chance: random.Random, own: str) -> dict[str, Any]:
 
 def _request(chance: random.Random, memory: Memory) -> dict[str, Any]:
     """Return any request, most of it as it should be."""
-    asked: dict[str, Any] = {"query": hostile(chance, known=list(memory.texts)), "touch": False}
+    request: dict[str, Any] = {"query": hostile(chance, known=list(memory.texts)), "touch": False}
     may: dict[str, Any] = {
         "project": chance.choice((*PROJECTS, "", "../x", "a" * 201, "acme/none", "é")),
         "top_k": chance.choice((1, 8, 50, 200, 0, 201, "8", 1.5)),
@@ -174,8 +174,8 @@ def _request(chance: random.Random, memory: Memory) -> dict[str, Any]:
         "touch": chance.random() < 0.5,
     }
     for name in chance.sample(list(may), chance.choice((0, 1, 2, 3, 6))):
-        asked[name] = may[name]
-    return asked
+        request[name] = may[name]
+    return request
 
 
 def _moment(chance: random.Random) -> str:
@@ -200,10 +200,10 @@ def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict
         if best <= LONGEST_S:
             break
     measured = {"took_ms", "recall"}
-    kept = {name: value for name, value in payload.items() if name not in measured}
-    if "why" in kept:
-        kept["why"] = {name: one for name, one in kept["why"].items() if name != "took_us"}
-    return kept, best
+    rest = {name: value for name, value in payload.items() if name not in measured}
+    if "why" in rest:
+        rest["why"] = {name: value for name, value in rest["why"].items() if name != "took_us"}
+    return rest, best
 
 
 def _faults(payload: dict[str, Any], request: RecallRequest, took: float) -> Iterator[str]:

@@ -34,9 +34,9 @@ def calls(work: str, folder: Path, weakness: str = "") -> list[Call]:
     fault.arm(Action.RECORD)
     words = [sys.executable, "-P", __file__, work, f"{disk}{HOME}", weakness]
     subprocess.run(words, env={**os.environ, **fault.environment()}, cwd=ROOT, check=True)
-    found = list(fault.calls())
+    calls = list(fault.calls())
     fault.trace.unlink()
-    return found
+    return calls
 
 
 def _synchronous(level: str) -> None:

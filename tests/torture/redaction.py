@@ -124,8 +124,8 @@ def _alarms(tried: str, of: str, texts: Iterable[str], floor: int, most: float) 
         count += 1
         wrong += [f"{secret.kind} in {text[:120]!r}" for secret in find(text)[:1]]
     share = len(wrong) / max(1, count)
-    told = wrong if len(wrong) > 1 and share > most else ()
-    return Outcome(tried, count, of, told, f"{len(wrong)} alarms, {share:.2%}", floor=floor)
+    problems = wrong if len(wrong) > 1 and share > most else ()
+    return Outcome(tried, count, of, problems, f"{len(wrong)} alarms, {share:.2%}", floor=floor)
 
 
 def messages(most: int) -> Iterator[str]:
@@ -149,8 +149,8 @@ def _entries() -> Iterator[str]:
 def code(most: int) -> Iterator[str]:
     """Yield lines of the standard library with a hash, or with a word that announces a secret."""
     paths = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*/*.py"))
-    found = (line.strip() for path in paths for line in _lines(path) if _SUSPICIOUS.search(line))
-    return islice((line for line in found if len(line) < 400), most)
+    lines = (line.strip() for path in paths for line in _lines(path) if _SUSPICIOUS.search(line))
+    return islice((line for line in lines if len(line) < 400), most)
 
 
 def _lines(path: Path) -> list[str]:

@@ -87,18 +87,22 @@ def _within(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
     elif depth == 0 or isinstance(value, str | bytes | type | ModuleType):
         return
     elif dataclasses.is_dataclass(value):
-        kept = [name for name, one in vars(type(value)).items() if isinstance(one, cached_property)]
-        for name in (*kept, *(field.name for field in dataclasses.fields(value))):
+        values = [
+            name
+            for name, attribute in vars(type(value)).items()
+            if isinstance(attribute, cached_property)
+        ]
+        for name in (*values, *(field.name for field in dataclasses.fields(value))):
             yield from _within(getattr(value, name, None), depth - 1)
     elif isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:
             yield from _within(getattr(value, field), depth - 1)
     elif type(value) is dict:
-        for one in (*value.keys(), *value.values()):
-            yield from _within(one, depth - 1)
+        for item in (*value.keys(), *value.values()):
+            yield from _within(item, depth - 1)
     elif type(value) in (tuple, list, set, frozenset):  # a record of Dagster's is no tuple
-        for one in value:
-            yield from _within(one, depth - 1)
+        for item in value:
+            yield from _within(item, depth - 1)
 
 
 def _calls(tree: ast.Module, module: ModuleType) -> Iterator[tuple[int, re.Pattern[str] | None]]:

@@ -48,5 +48,5 @@ ALONE = ("fairness", "archives", "imports", "settings", "hangs", "queries", "pat
 
 def attack(name: str) -> Attack:
     """Return an attack by its name; its module is imported only now."""
-    found: Attack = import_module(f"torture.{name}").attack
-    return found
+    attack: Attack = import_module(f"torture.{name}").attack
+    return attack

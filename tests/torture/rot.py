@@ -113,7 +113,7 @@ def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
     """Damage the log, have the doctor repair it, and look what is left."""
     chance = random.Random(10)
     count = scale.of(2, 30)
-    wrong, points, kept, lost = [], 0, 0, 0
+    wrong, points, set_aside, lost = [], 0, 0, 0
     for file in (_MINE / name for name in _LOG):
         damages = [*flips(home, file, count, chance), *mishaps(home, file, {})]
         for damage in chance.sample(damages, min(len(damages), 2 * count)):
@@ -124,12 +124,12 @@ def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
             there = {row[1] for row in salvage.salvage(path).rows}
             steps = list(repair(settings, NOW + 300, may_touch_log=True))
             failed = [step.how for step in steps if step.state != "mended"]
-            wrong += [f"{damage}: {one}" for one in failed]
-            wrong += [f"{damage}: {one}" for one in _after(path, there)]
+            wrong += [f"{damage}: {fault}" for fault in failed]
+            wrong += [f"{damage}: {fault}" for fault in _after(path, there)]
             with EventLog(path) as log:
-                kept += log_queries.row_count(log)
+                set_aside += log_queries.row_count(log)
                 lost += sum(last - first + 1 for first, last in integrity.gaps(log))
-    note = f"{kept} events kept, {lost} lost and said so"
+    note = f"{set_aside} events kept, {lost} lost and said so"
     yield Outcome("doctor --repair of a damaged log", points, "logs", wrong, note)
 
 
@@ -148,8 +148,8 @@ def _after(path: Path, there: set[str]) -> Iterator[str]:
     """Yield what is wrong with a log that was repaired; `there` are the ids it said before."""
     with EventLog(path) as log:
         yield from integrity.problems(log)
-        if gone := there - log.present_ids(sorted(there)):
-            yield f"{len(gone)} events that could be read are gone"
+        if missing := there - log.present_ids(sorted(there)):
+            yield f"{len(missing)} events that could be read are gone"
         event = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
         head = log.head()
         if log.append([event])[0].event.seq <= head:
@@ -185,7 +185,7 @@ def _mishaps(home: Path, older: Path, copy: Path, scale: Scale) -> Iterator[Outc
     derived = files(home, "tenants/default/manifests/*", "tenants/default/cold/*/*")
     snapshots = chance.sample(_live(home), scale.of(2, 25))
     for what, paths in {"log and beside": beside, "built": [*derived, *snapshots]}.items():
-        damages = (one for file in paths for one in _of(home, older, file, chance, scale))
+        damages = (copy for file in paths for copy in _of(home, older, file, chance, scale))
         yield _tried(damages, home, copy, base).outcome(f"mishaps: {what}", "mishaps")
 
 
@@ -215,7 +215,7 @@ def _of(
         "another tenant's": home / _OTHERS / file.relative_to(_MINE),
         "an older one": older / file,
     }
-    others = {what: path.read_bytes() for what, path in places.items() if path.exists()}
+    others = {place: path.read_bytes() for place, path in places.items() if path.exists()}
     all_of = list(mishaps(home, file, others))
     return all_of if scale is Scale.FULL else chance.sample(all_of, min(2, len(all_of)))
 
@@ -249,18 +249,18 @@ def _undamaged(home: Path, copy: Path) -> Base:
     return Base(whole, published)
 
 
-def _judge(tally: Tally, damage: Damage, found: Seen, base: Base) -> None:
-    alarms, whole = found.alarms - base.whole.alarms, base.whole
-    is_same = found.events == whole.events and _said(damage, found) == _said(damage, whole)
-    tally.slowest_s = max(tally.slowest_s, found.slowest_s)
-    if found.answers is None:
-        tally.wrong.append(f"{damage}: recall does not answer: {found.refused}")
-    elif not found.is_open:
+def _judge(tally: Tally, damage: Damage, seen: Seen, base: Base) -> None:
+    alarms, whole = seen.alarms - base.whole.alarms, base.whole
+    is_same = seen.events == whole.events and _said(damage, seen) == _said(damage, whole)
+    tally.slowest_s = max(tally.slowest_s, seen.slowest_s)
+    if seen.answers is None:
+        tally.wrong.append(f"{damage}: recall does not answer: {seen.refused}")
+    elif not seen.is_open:
         tally.unopened += 1
-        if found.answers != base.published:
+        if seen.answers != base.published:
             tally.wrong.append(f"{damage}: recall does not answer what was published")
-    if found.slowest_s > _BUDGET_S:
-        tally.wrong.append(f"{damage}: an answer took {found.slowest_s:.1f} s")
+    if seen.slowest_s > _BUDGET_S:
+        tally.wrong.append(f"{damage}: an answer took {seen.slowest_s:.1f} s")
     if alarms:
         tally.detected += 1
     elif is_same:
@@ -269,26 +269,26 @@ def _judge(tally: Tally, damage: Damage, found: Seen, base: Base) -> None:
         tally.wrong.append(f"{damage}: silently wrong")
 
 
-def _said(damage: Damage, found: Seen) -> object:
+def _said(damage: Damage, seen: Seen) -> object:
     """Return what is to be equal: an older manifest and the tail may rank in another order, and be
     near to other memories that are marked unsure: words written alike are looked up in what is
     built first.
     """
-    if damage.file.name != "HEAD" or found.answers is None:
-        return found.answers
+    if damage.file.name != "HEAD" or seen.answers is None:
+        return seen.answers
     return [
-        {(hit["id"], hit["text"]) for hit in hits if "unsure" not in hit} for hits in found.answers
+        {(hit["id"], hit["text"]) for hit in hits if "unsure" not in hit} for hits in seen.answers
     ]
 
 
 def _goes_on(tally: Tally, damage: Damage, settings: Settings) -> None:
     """Append to the damaged log, as a server would: what could be read before still can be."""
     path = tenants.tenant(settings.home).log
-    one = Event("after", NOW + 200, Rated(verdict=1.0), "default-m01")
+    late = Event("after", NOW + 200, Rated(verdict=1.0), "default-m01")
     try:
         with EventLog(path) as log:
             before = {event.seq: event for event in integrity.readable_events(log, 0)[0]}
-            log.append([one])
+            log.append([late])
     except MnemologError:
         return
     with EventLog(path) as log:

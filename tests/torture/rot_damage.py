@@ -57,6 +57,6 @@ def mishaps(home: Path, file: Path, others: dict[str, bytes]) -> Iterator[Damage
         yield Damage(file, f"page {start // PAGE} zeroed", zeroed)
     yield Damage(file, "with bytes behind it", data + b"\x00more")
     yield Damage(file, "missing", None)
-    for what, there in others.items():
+    for name, there in others.items():
         if there != data:
-            yield Damage(file, what, there)
+            yield Damage(file, name, there)

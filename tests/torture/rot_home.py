@@ -66,7 +66,7 @@ def damaged(home: Path, copy: Path, scale: Scale) -> Outcome:
     _dagster(settings)
     settings.sessions_file.write_bytes(b'{"ended":{"a":1},"since":1}')
     settings.server_file.write_bytes(b'{"pid":1,"port":1,"started_at":1,"instance":"a"}')
-    points, told, wrong = 0, 0, []
+    points, count, wrong = 0, 0, []
     for name, ask in _ASKED.items():
         others = {"a page of a browser": b"<html>", "no text": b"\xff\xfe\x00", "a list": b"[1]"}
         all_of = list(mishaps(home, Path(name), others))
@@ -76,10 +76,10 @@ def damaged(home: Path, copy: Path, scale: Scale) -> Outcome:
             points += 1
             try:
                 for look in (ask, checkup.checkup):
-                    told += _says(lambda: look(changed), damage.file)  # noqa: B023 - called at once
+                    count += _says(lambda: look(changed), damage.file)  # noqa: B023 - called at once
             except _FELL as error:
                 wrong.append(f"{damage}: {error!r}")
-    return Outcome("mishaps: beside the memories", points, "mishaps", wrong, f"{told} told of")
+    return Outcome("mishaps: beside the memories", points, "mishaps", wrong, f"{count} told of")
 
 
 def _says(look: Callable[[], object], file: Path) -> int:

@@ -88,19 +88,21 @@ def _frames(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
     chance, statuses, wrong = random.Random(5), Counter[int](), list[str]()
     with listened() as defects:
         for number in range(count):
-            one = frame(chance)
-            answer = send(client, one.body, **one.headers)
+            request = frame(chance)
+            answer = send(client, request.body, **request.headers)
             statuses[answer.status_code] += 1
             fault = _fault(answer.status_code, answer.data) or "; ".join(defects.told)
             if fault:
-                wrong.append(f"frame {number}: {fault}: {one.body!r:.300} {one.headers}")
+                wrong.append(f"frame {number}: {fault}: {request.body!r:.300} {request.headers}")
                 defects.told.clear()
             if number % KEPT == 0:
                 opened.get("default").notes.write()
     if statuses[200] < count / 4:
         wrong.append(f"only {statuses[200]} came through to the methods")
-    told = ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
-    return Outcome("MCP frames", count, "frames", wrong, told, floor=20_000)
+    counts = ", ".join(
+        f"{number:,} answered {status}" for status, number in sorted(statuses.items())
+    )
+    return Outcome("MCP frames", count, "frames", wrong, counts, floor=20_000)
 
 
 def _fault(status: int, body: bytes) -> str:
@@ -112,14 +114,14 @@ def _fault(status: int, body: bytes) -> str:
     return message_fault(json.loads(body))
 
 
-def message_fault(said: Any) -> str:
+def message_fault(message: Any) -> str:
     """Return what is wrong with a message of JSON-RPC."""
-    if not isinstance(said, dict) or said.get("jsonrpc") != "2.0" or "id" not in said:
-        return f"no message: {said!r:.200}"
-    if ("result" in said) == ("error" in said):
-        return f"either a result or an error: {said!r:.200}"
-    is_ours = "error" in said and said["error"].get("code") == -32603
-    return f"an internal error: {said!r:.300}" if is_ours else ""
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or "id" not in message:
+        return f"no message: {message!r:.200}"
+    if ("result" in message) == ("error" in message):
+        return f"either a result or an error: {message!r:.200}"
+    is_ours = "error" in message and message["error"].get("code") == -32603
+    return f"an internal error: {message!r:.300}" if is_ours else ""
 
 
 def _events(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
@@ -142,8 +144,10 @@ def _events(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
                 opened.get("default").notes.write()
     if statuses[200] < count / 50 or statuses[204] < count / 10:
         wrong.append(f"too few came through: {statuses}")
-    told = ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
-    return Outcome("hook events", count, "events", wrong, told, floor=20_000)
+    counts = ", ".join(
+        f"{number:,} answered {status}" for status, number in sorted(statuses.items())
+    )
+    return Outcome("hook events", count, "events", wrong, counts, floor=20_000)
 
 
 def event_fault(host: str, body: bytes, status: int, answer: bytes) -> str:

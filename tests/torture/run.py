@@ -48,13 +48,13 @@ def main(words: Sequence[str]) -> int:
     for name in names:
         if name not in outcomes:
             outcomes[name] = _apart(name, scale)
-    found = [one for name in names for one in outcomes[name]]
+    listed = [outcome for name in names for outcome in outcomes[name]]
     if args.json:
-        for one in found:
-            print(json.dumps(asdict(one)))
+        for outcome in listed:
+            print(json.dumps(asdict(outcome)))
     else:
-        print(_table(found, scale))
-    return 0 if all(one.held and _is_enough(one, scale) for one in found) else 1
+        print(_table(listed, scale))
+    return 0 if all(outcome.held and _is_enough(outcome, scale) for outcome in listed) else 1
 
 
 def _one(name: str, scale: Scale) -> int:
@@ -63,8 +63,8 @@ def _one(name: str, scale: Scale) -> int:
     with tempfile.TemporaryDirectory(
         prefix="mnemolog-torture-", ignore_cleanup_errors=True
     ) as folder:
-        for one in roster.attack(name)(Path(folder), scale):
-            print(json.dumps(asdict(one)), flush=True)
+        for outcome in roster.attack(name)(Path(folder), scale):
+            print(json.dumps(asdict(outcome)), flush=True)
     return 0
 
 
@@ -74,38 +74,46 @@ def _apart(name: str, scale: Scale) -> list[Outcome]:
     command = [sys.executable, "-P", __file__, "--one", name]
     if scale is Scale.FAST:
         command.append("--fast")
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    found = [Outcome(**json.loads(line)) for line in done.stdout.splitlines()]
-    if done.returncode:
-        found.append(Outcome(name, 0, "points", (f"the attack ended with {done.returncode}",)))
-    took = time.monotonic() - began
-    verdict = "held" if all(one.held for one in found) else "LOST"
-    lost = [f"\n    {one.tried}: {text}" for one in found if not one.held for text in one.wrong]
-    told = "".join(lost[:MOST_WRONG])  # at once: the table comes when all have ended
-    print(f"{name}: {verdict}, {took:.0f} s{told}", file=sys.stderr, flush=True)
-    return found
-
-
-def _is_enough(one: Outcome, scale: Scale) -> bool:
-    return scale is Scale.FAST or one.points >= one.floor
-
-
-def _table(found: Sequence[Outcome], scale: Scale) -> str:
-    width = max((len(one.tried) for one in found), default=5)
-    of = max((len(one.of) for one in found), default=2)
-    lines = [f"{'tried':<{width}}  {'points':>8}  {'of':<{of}}  {'wrong':>7}  "]
-    for one in found:
-        verdict = "held" if one.held else "LOST"
-        if one.is_control:
-            verdict = "seen" if one.held else "BLIND"
-        if not _is_enough(one, scale):
-            verdict = f"TOO FEW, {one.floor:,} wanted"
-        told = f"{verdict}{'; ' if one.note else ''}{one.note}"
-        lines.append(
-            f"{one.tried:<{width}}  {one.points:>8,}  {one.of:<{of}}  {len(one.wrong):>7,}  {told}"
+    completed = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    listed = [Outcome(**json.loads(line)) for line in completed.stdout.splitlines()]
+    if completed.returncode:
+        listed.append(
+            Outcome(name, 0, "points", (f"the attack ended with {completed.returncode}",))
         )
-        if not one.held:
-            lines += (f"    {text}" for text in one.wrong[:MOST_WRONG])
+    took = time.monotonic() - began
+    verdict = "held" if all(outcome.held for outcome in listed) else "LOST"
+    lost = [
+        f"\n    {outcome.tried}: {text}"
+        for outcome in listed
+        if not outcome.held
+        for text in outcome.wrong
+    ]
+    report = "".join(lost[:MOST_WRONG])  # at once: the table comes when all have ended
+    print(f"{name}: {verdict}, {took:.0f} s{report}", file=sys.stderr, flush=True)
+    return listed
+
+
+def _is_enough(outcome: Outcome, scale: Scale) -> bool:
+    return scale is Scale.FAST or outcome.points >= outcome.floor
+
+
+def _table(outcomes: Sequence[Outcome], scale: Scale) -> str:
+    width = max((len(outcome.tried) for outcome in outcomes), default=5)
+    of = max((len(outcome.of) for outcome in outcomes), default=2)
+    lines = [f"{'tried':<{width}}  {'points':>8}  {'of':<{of}}  {'wrong':>7}  "]
+    for outcome in outcomes:
+        verdict = "held" if outcome.held else "LOST"
+        if outcome.is_control:
+            verdict = "seen" if outcome.held else "BLIND"
+        if not _is_enough(outcome, scale):
+            verdict = f"TOO FEW, {outcome.floor:,} wanted"
+        summary = f"{verdict}{'; ' if outcome.note else ''}{outcome.note}"
+        lines.append(
+            f"{outcome.tried:<{width}}  {outcome.points:>8,}  {outcome.of:<{of}}"
+            f"  {len(outcome.wrong):>7,}  {summary}"
+        )
+        if not outcome.held:
+            lines += (f"    {text}" for text in outcome.wrong[:MOST_WRONG])
     return "\n".join(lines)
 
 

@@ -53,7 +53,7 @@ def junk(chance: random.Random, depth: int = 0) -> Any:
     """Return any JSON value, mostly small ones."""
     if depth < 3 and chance.random() < 0.2:
         several = [junk(chance, depth + 1) for _ in range(chance.randrange(4))]
-        return several if chance.random() < 0.5 else {str(one)[:9]: one for one in several}
+        return several if chance.random() < 0.5 else {str(value)[:9]: value for value in several}
     if chance.random() < 0.1:
         return hostile(chance, longest=2_000)
     return chance.choice(JUNK)
@@ -64,7 +64,7 @@ def changed(chance: random.Random, value: Any) -> Any:
     if isinstance(value, dict) and value and chance.random() < 0.85:
         name = chance.choice(list(value))
         if chance.random() < 0.2:
-            return {key: one for key, one in value.items() if key != name}
+            return {key: item for key, item in value.items() if key != name}
         if chance.random() < 0.2:
             return value | {chance.choice([name + "s", "id", "query", "_meta"]): junk(chance)}
         return value | {name: changed(chance, value[name])}
@@ -129,7 +129,9 @@ _NAMES: Sequence[str] = sorted(
     | {"tool_result", "agent_id", "is_interrupt", "metadata", "exit_code", "error", "mcp_server"}
 )
 TOLD = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]
-TOLD += [(host, one) for host in RECORDED for _, one in TOLD[::3]]  # to another host's route
+TOLD += [
+    (host, payload) for host in RECORDED for _, payload in TOLD[::3]
+]  # to another host's route
 
 
 def event(chance: random.Random) -> tuple[str, bytes]:

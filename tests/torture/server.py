@@ -25,9 +25,11 @@ CutOff = (OSError, http.client.HTTPException)
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return the environment of a process of ours that works on a home, and on no other's word."""
-    kept = {name: one for name, one in os.environ.items() if not name.startswith("MNEMOLOG_")}
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")
+    }
     path = os.pathsep.join((str(ROOT), str(ROOT / "serve" / "program")))
-    return kept | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": path} | more
+    return environ | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": path} | more
 
 
 class Server:

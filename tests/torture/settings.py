@@ -48,25 +48,25 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         yield _own(folder / "home", apart, scale)
 
 
-def _act(given: Given) -> list[str]:
+def _act(job: Given) -> list[str]:
     """Connect and disconnect a host, or read our own settings, in a process of its own.
 
     Return what is not as it was before.
     """
-    what, name, folder = given
+    action, name, folder = job
     user = Path(folder)
     before = tree(user)
-    if what == "config":
+    if action == "config":
         config.load(environ={"MNEMOLOG_HOME": folder})
         return _unlike(before, user)
     host, mine, ours = HOSTS[name], machine(user), install(user)
     try:
         connecting.apply_plan(connecting.plan_connection(host, mine, ours), NOW)
     except MnemologError:
-        if found := _unlike(before, user):
-            return found
+        if problem := _unlike(before, user):
+            return problem
         raise
-    if what == "planted":
+    if action == "planted":
         (user / next(iter(PLACES))).chmod(0o777)
     connecting.apply_plan(connecting.plan_disconnection(host, mine, ours), NOW)
     return _unlike(before, user)
@@ -102,8 +102,8 @@ def _spoilt(user: Path, apart: Apart, scale: Scale) -> Outcome:
         answer = apart.ask(("hosts", _host_of(place), str(user)))
         refused += bool(answer.refused)
         slowest = max(slowest, answer.took_s)
-        if found := _problem(answer):
-            wrong.append(f"{place} {spoil.__name__} {number}: {found}")
+        if problem := _problem(answer):
+            wrong.append(f"{place} {spoil.__name__} {number}: {problem}")
     note = f"{refused:,} refused and left alone, at most {slowest:.1f} s"
     return Outcome("a host's spoilt settings", times, "files", wrong, note, floor=2_500)
 
@@ -153,9 +153,9 @@ def _strange(user: Path, apart: Apart, scale: Scale) -> Outcome:
             answer = apart.ask(("hosts", _host_of(place), str(user)))
             tried += 1
             took[f"{name} as {place}"] = answer.took_s
-            if found := _problem(answer):
-                wrong.append(f"{name} as {place}: {found}")
-    slowest = max(took, key=lambda one: took[one])
+            if problem := _problem(answer):
+                wrong.append(f"{name} as {place}: {problem}")
+    slowest = max(took, key=lambda process: took[process])
     note = f"at most {took[slowest]:.1f} s ({slowest})"
     return Outcome("no settings in their place", tried, "places", wrong, note, floor=150)
 
@@ -186,8 +186,8 @@ def _own(home: Path, apart: Apart, scale: Scale) -> Outcome:
         path.write_bytes(odd[number] if number < len(odd) else spoil(chance, _CONFIG))
         answer = apart.ask(("config", "", str(home)))
         refused += bool(answer.refused)
-        if found := _problem(answer):
-            wrong.append(f"config.toml {spoil.__name__} {number}: {found}")
+        if problem := _problem(answer):
+            wrong.append(f"config.toml {spoil.__name__} {number}: {problem}")
         elif answer.refused and "config.toml" not in answer.refused:
             wrong.append(f"{number}: the refusal does not name the file: {answer.refused}"[:200])
     note = f"{refused:,} refused by name"

@@ -34,13 +34,13 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     wrong = _wrong(Life, scale.of(8, 300), scale.of(15, 40))
     if scale is Scale.FULL and (never := [name for name in _OF_LIFE if not Life.lived[name]]):
         wrong.append(f"never tried: {', '.join(never)}")
-    told = ", ".join(f"{number:,} {name}" for name, number in Life.lived.most_common())
+    counts = ", ".join(f"{number:,} {name}" for name, number in Life.lived.most_common())
     yield Outcome(
         "lives of a memory beside a dictionary",
         Life.lived.total(),
         "steps",
         wrong,
-        told,
+        counts,
         floor=300 * 40 // 2,  # hypothesis ends some lives early
     )
     Forgetful.lived = Counter()

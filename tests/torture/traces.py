@@ -28,7 +28,9 @@ def traces(planted: Sequence[tuple[str, str]], texts: Mapping[str, bytes]) -> li
         data: f"{door}, {form}" for door, core in planted for form, data in forms(core).items()
     }
     return [
-        f"{what} in {name}" for name, content in texts.items() for what in _found(sought, content)
+        f"{secret} in {name}"
+        for name, content in texts.items()
+        for secret in _found(sought, content)
     ]
 
 

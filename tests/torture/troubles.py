@@ -108,9 +108,9 @@ HANDLES = Trouble(
 )
 
 
-def _limited(server: Server, what: int, most: int) -> None:
-    hard = resource.prlimit(server.process.pid, what)[1]
-    resource.prlimit(server.process.pid, what, (most, hard))
+def _limited(server: Server, limit: int, most: int) -> None:
+    hard = resource.prlimit(server.process.pid, limit)[1]
+    resource.prlimit(server.process.pid, limit, (most, hard))
 
 
 def read_only(beside: Path) -> Trouble:

@@ -75,8 +75,8 @@ def _make_candidate(home: Path, acknowledge: Acknowledge) -> None:
 def _publish(home: Path, acknowledge: Acknowledge) -> None:
     tenant = tenants.tenant(home)
     with log_of(home) as log, build.lock(tenant):
-        made = build.resume(tenant, log, LexicalEmbedder())
-        build.publish(made, build.load_checks(made), NOW)
+        candidate = build.resume(tenant, log, LexicalEmbedder())
+        build.publish(candidate, build.load_checks(candidate), NOW)
         acknowledge("published")
 
 
@@ -157,7 +157,7 @@ def _check_archive(home: Path, acknowledged: Collection[str]) -> list[str]:
         wrong.append(f"{saying} events say what {_SAYING} said")
     if "cold" in acknowledged and not list(memory_archive.folder_of(tenant).glob("*.parquet")):
         wrong.append("there is no cold file")
-    return wrong + [one for one in [memory_archive.problem(tenant)] if one]
+    return wrong + [problem for problem in [memory_archive.problem(tenant)] if problem]
 
 
 def _check_erase(home: Path, acknowledged: Collection[str]) -> list[str]:

@@ -67,11 +67,11 @@ def _batched(some: Sequence[tuple[str, str]]) -> list[Sequence[tuple[str, str]]]
 def _import(home: Path, acknowledge: Acknowledge) -> None:
     ids, told = [id_ for id_, _ in _IMPORTED], 0
 
-    def tell(done: int) -> None:
+    def tell(count: int) -> None:
         nonlocal told
-        for id_ in ids[told:done]:
+        for id_ in ids[told:count]:
             acknowledge(id_)
-        told = done
+        told = count
 
     source = jsonl.drafts(home / "import.jsonl", project=None)
     with mock.patch.object(commands, "BATCH", _BATCH), log_of(home) as log:
@@ -110,10 +110,10 @@ def _make(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check_made(home: Path, acknowledged: Collection[str]) -> list[str]:
-    told = [id_ for id_ in acknowledged if id_ != "made"]
+    ids_told = [id_ for id_ in acknowledged if id_ != "made"]
     if "made" not in acknowledged and tenants.tenant(home).log.exists():
         log_of(home, create=True).close()  # as whoever asked for it does again
-    return checks.of_the_log(home, told, (), [[id_] for id_, _ in BEFORE])
+    return checks.of_the_log(home, ids_told, (), [[id_] for id_, _ in BEFORE])
 
 
 def _prepare_older(home: Path) -> None:
@@ -152,8 +152,8 @@ def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
     """What was accepted waits in the queue or is in the log; once recorded it is in the log."""
     ids = [id_ for id_, _ in _INGESTED]
     steps = [ids[: job_queue.STEP], ids[job_queue.STEP :]]
-    told = ids if "recorded" in acknowledged else []
-    wrong = _check_log(home, told, writing=steps)
+    ids_told = ids if "recorded" in acknowledged else []
+    wrong = _check_log(home, ids_told, writing=steps)
     if _JOB not in acknowledged:
         return wrong
     queue = Queue(tenants.tenant(home).ingest)
@@ -162,15 +162,15 @@ def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
     finally:
         queue.close()
     with log_of(home) as log:
-        done = [id_ for id_ in ids[: job.done] if not log.present_ids([id_])]
-    return [*wrong, *(f"{id_} was taken off the queue and is lost" for id_ in done)]
+        missing = [id_ for id_ in ids[: job.done] if not log.present_ids([id_])]
+    return [*wrong, *(f"{id_} was taken off the queue and is lost" for id_ in missing)]
 
 
 WORKS = (
-    _of_log("append", _append, [[one] for one in ONE_BY_ONE]),
+    _of_log("append", _append, [[text] for text in ONE_BY_ONE]),
     _of_log("batch", _batch, _BATCHES),
     _of_log("import", _import, _batched(_IMPORTED), _prepare_import),
     Work("make", lambda home: None, _make, _check_made, ("made", *(id_ for id_, _ in BEFORE))),
-    _of_log("migrate", _append, [[one] for one in ONE_BY_ONE], _prepare_older),
+    _of_log("migrate", _append, [[text] for text in ONE_BY_ONE], _prepare_older),
     Work("ingest", record_before, _ingest, _check_ingest, (_JOB, "recorded"), built=False),
 )

@@ -50,10 +50,15 @@ def again(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
     It is looked at, the work is done again, and it is looked at: all must go without a hand's turn.
     """
     wrong = work.check(home, acknowledged)
-    told: list[str] = []
-    work.do(home, told.append)
-    wrong += [f"again: {one} was not acknowledged" for one in work.ends if one not in told]
-    return [*wrong, *(f"again: {one}" for one in settled(work, home, {*acknowledged, *told}))]
+    newly_acknowledged: list[str] = []
+    work.do(home, newly_acknowledged.append)
+    wrong += [
+        f"again: {id_} was not acknowledged" for id_ in work.ends if id_ not in newly_acknowledged
+    ]
+    return [
+        *wrong,
+        *(f"again: {fault}" for fault in settled(work, home, {*acknowledged, *newly_acknowledged})),
+    ]
 
 
 def settled(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:

@@ -57,18 +57,18 @@ class Forks:
         """Do a step, named "module:function", in a child of its own."""
         requests, answers = _pipes(self._process)
         print(json.dumps([step, arguments]), file=requests, flush=True)
-        told = json.loads(answers.readline())
-        return Ended(tuple(told.pop("acknowledged")), **told)
+        answer = json.loads(answers.readline())
+        return Ended(tuple(answer.pop("acknowledged")), **answer)
 
 
 @contextmanager
 def forks(fault: Fault) -> Iterator[Forks]:
     """Start the process with the shim loaded; it ends with the block."""
-    found = os.environ.get("PYTHONPATH", "")
+    path = os.environ.get("PYTHONPATH", "")
     places = [ROOT, ROOT / "tests", ROOT / "serve" / "program"]
     environment = os.environ | fault.environment()
     environment |= {
-        "PYTHONPATH": os.pathsep.join([*map(str, places), *filter(None, [found])]),
+        "PYTHONPATH": os.pathsep.join([*map(str, places), *filter(None, [path])]),
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
@@ -108,11 +108,11 @@ def _forked(step: Step, arguments: list[Any]) -> dict[str, Any]:
     _, status = os.waitpid(child, 0)
     payload: dict[str, Any] = {"acknowledged": [], "killed": os.WIFSIGNALED(status)}
     for line in text.splitlines():
-        what, value = json.loads(line)
-        if what == "acknowledged":
-            payload[what].append(value)
+        name, value = json.loads(line)
+        if name == "acknowledged":
+            payload[name].append(value)
         else:
-            payload[what] = value
+            payload[name] = value
     return payload
 
 
@@ -131,8 +131,8 @@ def _heard(reads: int, child: int) -> str:
 def _be(step: Step, arguments: list[Any], writes: int) -> None:
     """Do a step as the child, say how it ended, and end."""
 
-    def tell(what: str, value: object) -> None:
-        os.write(writes, f"{json.dumps([what, value])}\n".encode())
+    def tell(name: str, value: object) -> None:
+        os.write(writes, f"{json.dumps([name, value])}\n".encode())
 
     try:
         tell("returned", step(lambda id_: tell("acknowledged", id_), *arguments))

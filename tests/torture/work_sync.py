@@ -37,9 +37,9 @@ def _sync(home: Path, place: Path, name: str) -> syncing.Synced:
             sealed.begin(remote)
         log_of(home, create=True).close()
         membership.join(tenant, at, _KEY)
-    done = TenantSync(tenant, at, remote, NOW).sync(NOW, anew=True)
-    assert done is not None
-    return done
+    outcome = TenantSync(tenant, at, remote, NOW).sync(NOW, anew=True)
+    assert outcome is not None
+    return outcome
 
 
 def _prepare(home: Path) -> None:
@@ -77,10 +77,10 @@ def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
         wrong.append("what was received is gone")
     again = home.with_name(_AGAIN)
     shutil.rmtree(again, ignore_errors=True)
-    done = _sync(home, home / _PLACE, "one")
-    wrong += done.problems
-    if acknowledged and (done.received or done.sent.events):
-        wrong.append(f"what was in step is not any more: {done}")
+    outcome = _sync(home, home / _PLACE, "one")
+    wrong += outcome.problems
+    if acknowledged and (outcome.received or outcome.sent.events):
+        wrong.append(f"what was in step is not any more: {outcome}")
     wrong += _sync(again, home / _PLACE, "three").problems
     with log_of(home) as log, log_of(again) as other:
         ids, there = ({event.id for event in each.read()} for each in (log, other))
