@@ -104,7 +104,7 @@ def program(name: str, home: Path, *words: str, **env: str) -> None:
 
 
 def imported(name: str, place: Path) -> tuple[int, int, int]:
-    """Return how many memories were found and added, and how many a second import adds."""
+    """Return the counts of memories found, added and added by a second import."""
     counts = []
     for _ in range(2):
         result = CliRunner().invoke(main, ["import", name, str(place), "--json"])

@@ -65,7 +65,7 @@ def all_of(view: View) -> list[Memory]:
 
 
 def passes(memory: Memory, listing: Listing) -> bool:
-    """Return whether a memory is to be listed, said once more and plainly."""
+    """The filter again, written plainly."""
     those, over = listing.those, memory.expires_at is not None and memory.expires_at <= LATER
     state = "expired" if memory.state == ACTIVE and over else memory.state
     as_active = replace(those, active_only=False)

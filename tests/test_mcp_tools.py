@@ -84,7 +84,7 @@ def test_episodes_are_recalled_by_kind(client: FlaskClient):
 
 
 def characters(tools: Iterable[dict]) -> int:
-    """Return how many characters of tools a host puts before its model."""
+    """Return the number of characters of tools that a host puts before its model."""
     fields = ("name", "description", "inputSchema")
     listed = [{name: tool[name] for name in fields} for tool in tools]
     return sum(len(json.dumps(tool, separators=(",", ":"))) for tool in listed)

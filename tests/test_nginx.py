@@ -173,7 +173,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 
 def answered(server: Server) -> int:
-    """Return how many requests a server has answered, this one not yet among them."""
+    """Return the number of requests a server has answered before this one."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {server.token}"})
     text = connection.getresponse().read().decode()

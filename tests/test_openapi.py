@@ -81,7 +81,7 @@ BOUNDS = (
 
 
 def bounds(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return what limits a value, and of a list its items; what is null is left out."""
+    """Return the bounds of a value, or of a list's items, without nulls."""
     some = [kind for kind in schema.get("anyOf", [schema]) if kind != {"type": "null"}]
     limits = {name: value for name, value in some[0].items() if name in BOUNDS.split()}
     if "items" in some[0]:

@@ -85,7 +85,7 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
 
 
 def stored(tenants: OpenTenants) -> list[str]:
-    """Return what every event in the log says, as it is kept."""
+    """Return the stored body of every event in the log."""
     opened = tenants.get("default")
     opened.notes.write()
     return [encode(event.body) for event in opened.log.read()]

@@ -469,7 +469,7 @@ def test_a_server_sends_by_itself_from_when_the_place_is_kept_until_its_end(
 
 
 def behind(home: Path) -> int | None:
-    """Return how many events a home's replica lacks; None where it has none yet."""
+    """Return the number of events a home's replica lacks; None before the first."""
     tenant = tenants.find_tenant(home)
     with EventLog(tenant.log) as log:
         lag = state.lag(tenant, log, "")

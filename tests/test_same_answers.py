@@ -26,7 +26,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
 
 
 def hits(life: Life, profile: str) -> Hits:
-    """Return what a question brings without leaving a receipt."""
+    """Return the answer to a question without leaving a receipt."""
     served = life.session.tenants.get("default")
     request = RecallRequest(query="everything on the parser", profile=profile, touch=False)
     payload, _ = answer(served.reader, request, life.session.tenants.settings.choices, life.at)

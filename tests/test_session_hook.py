@@ -367,7 +367,7 @@ def test_statements_of_session_and_project_outlive_a_compaction(session: Session
 
 
 def hook(session: Session, host: str, **fields: object) -> str:
-    """Return what reaches the model of a host that tells the start of a session."""
+    """Return the text that a host shows its model at the start of a session."""
     session.at += MINUTE
     payload = next(
         payload for payload in RECORDED[host] if moment(host, payload) == "session_start"

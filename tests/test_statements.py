@@ -49,7 +49,7 @@ def memory(session: Session, id_: str) -> Memory:
 
 
 def notice(agent: Agent, prompt: str) -> str:
-    """Return what the host shows to the user of a prompt."""
+    """Return the message that the host shows its user after a prompt."""
     answers: list[str] = []
     post = agent.client.post
 

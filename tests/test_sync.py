@@ -144,7 +144,7 @@ def test_a_correction_on_another_machine_counts_and_so_does_a_forget(laptops: li
 
 
 def listed(laptop: Laptop) -> list[str]:
-    """Return why each conflict is one, as the command lists them."""
+    """Return the reason of each conflict that the command lists."""
     payload = json.loads(laptop.run("conflicts", "--json").stdout)
     return [conflict["why"] for conflict in payload["conflicts"]]
 
@@ -406,7 +406,7 @@ HOSTILE: dict[str, Callable[[list[Path]], object]] = {
 
 
 def _sealed_by(key: bytes, path: Path, data: bytes) -> bytes:
-    """Return what a remote with a key would hold at a path."""
+    """Return the bytes that a remote with a key would store at a path."""
     stored: dict[str, bytes] = {}
 
     class _Caught:

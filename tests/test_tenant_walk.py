@@ -117,7 +117,7 @@ class Walk:
         assert not [id_ for id_ in self.world.ids - self.sent if id_ in text], (request, text)
 
     def values(self, name: str) -> list[Any]:
-        """Return what a parameter of a name is tried with; raise where nobody said so yet."""
+        """Return the values to try for a named parameter; raise for an unknown name."""
         theirs: dict[str, list[Any]] = {
             **dict.fromkeys(("id", "target", "by", "parent_id"), self.there["id"]),
             "memory": self.there["id"],

@@ -231,7 +231,7 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, home, tenant, l
 
 
 def said_behind(home, url: str) -> tuple[bool, bool]:
-    """Return whether `status` and `doctor` say that the copy is behind."""
+    """Return two flags: `status` and `doctor` report that the copy is behind."""
     (home / "config.toml").write_text(f'[qdrant]\nurl = "{url}"\n')
     result = CliRunner().invoke(main, ["status"])
     assert result.exit_code == 0

@@ -68,7 +68,7 @@ def built(
 
 
 def has_quick() -> bool:
-    """Return whether `mnemolog build` has a way past the scheduler."""
+    """Return true if `mnemolog build` can run without the scheduler."""
     usage = subprocess.run(
         [*COMMAND, "build", "--help"], capture_output=True, text=True, check=True
     )

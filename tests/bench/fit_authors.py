@@ -321,7 +321,7 @@ def report(corpus: Corpus) -> None:
 
 
 def digest() -> str:
-    """Return what the templates are known by: the weights name those they were fitted on."""
+    """Return the digest of the templates, which the fitted weights name."""
     files = sorted(TEMPLATES.glob("*.txt"))
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
@@ -342,7 +342,7 @@ def write(corpus: Corpus) -> None:
 
 
 def times(template: Template) -> int:
-    """Return how often a template is filled: more often one with many choices, or of one line."""
+    """Return the number of times to fill a template: more for many choices or a single line."""
     choices = max((match[1].count("|") + 1 for match in _CHOICE.finditer(template.text)), default=1)
     times = TIMES * (1 if "\n" in template.text else 3) * (2 if template.family in OWN else 1)
     return max(times, 9 * choices)

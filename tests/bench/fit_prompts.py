@@ -81,7 +81,7 @@ def lines() -> list[Line]:
 
 
 def digest() -> str:
-    """Return what the lines are known by: the weights name those they were fitted on."""
+    """Return the digest of the lines, which the fitted weights name."""
     files = sorted(LINES.glob("*.tsv"))
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
@@ -124,7 +124,7 @@ def _matrix(vectors: Sequence[Features]) -> Matrix:
 
 
 def samples(lines: Sequence[Line]) -> dict[str, Samples]:
-    """Return what each of the three models is fitted on."""
+    """Return the samples of each of the three models."""
     whole = _matrix([prompt_features(line.text, line.before) for line in lines])
     numbers = np.arange(len(lines))
     parts, classes, of = [], [], []
@@ -146,7 +146,7 @@ def samples(lines: Sequence[Line]) -> dict[str, Samples]:
 
 
 def telling(features: Matrix) -> npt.NDArray[np.float64]:
-    """Return how telling each bucket is, [buckets]: the logarithm of its rarity."""
+    """Return the inverse document frequency of each bucket, [buckets]."""
     counts = np.asarray((features > 0).sum(0)).ravel()
     return np.log((1 + features.shape[0]) / (1 + counts)) + 1
 

@@ -73,7 +73,7 @@ class Prompt:
 
 
 def live(story: dict[str, Any], days: int = 0, weight: float = OTHERS) -> list[Prompt]:
-    """Return what might be said at each probe of a story with ordinary days in between."""
+    """Return the candidates at each probe of a story with ordinary days in between."""
     lived = ordinary.life(story, days) if days else story
     cases = []
     for probe in told(lived, nights=20):
@@ -94,7 +94,7 @@ def _said(probe: Served, question: Asked) -> Iterator[Said]:
 
 
 def ask_history(text: str) -> list[Prompt]:
-    """Return what might be said to the questions to a project's history."""
+    """Return the candidates for questions to a project's history."""
     name, clone = histories.find_set(text)
     lines = (histories.SETS / f"{name}.jsonl").read_text().splitlines()
     questions = {question["query"]: question["answers"] for question in map(json.loads, lines)}
@@ -116,7 +116,7 @@ FEW = 5  # notes of a home, beside all of them in one
 
 
 def ask_notes(path: Path) -> list[Prompt]:
-    """Return what might be said to questions that notes answer, and to prompts about nothing."""
+    """Return the candidates for questions that notes answer, and for prompts about nothing."""
     data = json.loads(path.read_text())
     notes, others = data["notes"], data["others"]
     quiet = [p["prompt"] for story in stories() for p in story["probes"] if not p["needs"]]

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def measure(home: Path) -> tuple[list[float], float]:
-    """Return what each keystroke took and the CPU time of one, in milliseconds."""
+    """Return the time of each keystroke and the CPU time of one, in milliseconds."""
     took: list[float] = []
     with serve(home, {"MNEMOLOG_BUILD_AFTER": "0"}) as server:
         signing = signer(server.client.headers["Authorization"].split()[1], Settings(home))

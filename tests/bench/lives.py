@@ -51,7 +51,7 @@ def digest(sentence: str) -> str:
 
 
 def read_labels(path: Path) -> dict[str, dict[str, bool]]:
-    """Return whether each labelled sentence lasts, by its digest, by the repository's name."""
+    """Return the labels (true: lasting) by repository name and sentence digest."""
     labels: dict[str, dict[str, bool]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
@@ -95,7 +95,7 @@ def live(folder: Path, labels: dict[str, bool]) -> Life:
 
 
 def auc(lasting: list[float], others: list[float]) -> float:
-    """Return how often a lasting sentence is thought likelier to last than another."""
+    """Return the AUC: the share of pairs in which the lasting sentence scores higher."""
     won = sum((lasts > other) + (lasts == other) / 2 for lasts in lasting for other in others)
     return won / (len(lasting) * len(others)) if lasting and others else float("nan")
 

@@ -172,7 +172,7 @@ def held(server: Server) -> Held:
 
 
 def failures(calls: Sequence[Done], before: Held, after: Held) -> list[str]:
-    """Return what should have held and did not."""
+    """Return the promises that did not hold."""
     numbers = [
         f"{many} x {problem}"
         for problem, many in Counter(call.problem for call in calls if call.problem).most_common(5)

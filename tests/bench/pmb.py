@@ -45,7 +45,7 @@ class Embedder:
 
 
 def hybrid(title: str, name: str) -> str:
-    """Return what is measured with a model, of what is measured by words."""
+    """Return the title of a measure with a model, from that of the one by words."""
     return f"{title}, hybrid {name}"
 
 

@@ -141,7 +141,7 @@ class Home:
         return sorted({f"{check.check} (left out)" for check in left_out})
 
     def _effect(self) -> str:
-        """Return how many of the past answers differ, and how many begin with another memory."""
+        """Return the number of past answers that differ, and that begin with another memory."""
         reader = Reader(tenants.tenant(self.settings.home), self.log, self.embedder)
         past = self.recalls[-60:]
         differ = led = 0

@@ -67,7 +67,7 @@ def bytes_at(measured: Measured, size: float) -> float:
 
 
 def disk_bytes(size: float, *, receipts: int = 0) -> float:
-    """Return what a tenant takes on disk, with the builds that are kept and so many receipts."""
+    """Return a tenant's size on disk, with its builds and so many receipts."""
     built = KEPT_BUILDS * bytes_at(BUILT_BYTES, size)
     return TENANT_BYTES + bytes_at(LOG_BYTES, size) + built + receipts * RECEIPT_BYTES
 

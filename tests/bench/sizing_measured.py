@@ -59,7 +59,7 @@ def measured(size: int, home: Path) -> dict[str, float]:
 
 
 def many(home: Path, queries: list[str]) -> dict[str, float]:
-    """Return what opening copies of a home's tenant costs a server, each by its first recall."""
+    """Return the cost of opening copies of a home's tenant, each by its first recall."""
     first = tenants.tenant(home)
     for number in range(OTHERS):
         shutil.copytree(first.root, first.root.with_name(f"copy{number}"))

@@ -127,7 +127,7 @@ class Desk:
         return run([program, *words[1:]], self.environ(**environ), cwd or self.repository())
 
     def events(self, session: str, kind: type) -> list[Event]:
-        """Return what the log holds of one kind from a session; the server ends for it."""
+        """Return a session's events of one kind from the log; the server ends for it."""
         self.mnemolog("stop")  # what it gathered is written then
         with EventLog(tenant.tenant(self.memory).log) as log:
             return [event for event in log.session_events(session) if isinstance(event.body, kind)]

@@ -78,7 +78,7 @@ def parts(body: JSON) -> list[tuple[str, str]]:
 
 
 def _items(body: JSON) -> list[JSON]:
-    """Return what was said so far, oldest first."""
+    """Return the conversation so far, oldest first."""
     return body.get("messages") or body.get("input") or body.get("contents") or []
 
 
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _turn(items: list[JSON]) -> list[JSON]:
-    """Return what came after the last prompt, as the results of tools tell it."""
+    """Return the items after the last prompt, found by the results of tools."""
     for place in range(len(items) - 1, -1, -1):
         is_call = any(
             piece.get("type") == "tool_use" or "functionCall" in piece
@@ -179,7 +179,7 @@ def _pieces(item: JSON) -> list[JSON]:
 
 
 def _results(item: JSON) -> int:
-    """Return how many results of tools an item holds."""
+    """Return the number of tool results in an item."""
     if item.get("type", "").endswith("_call_output"):
         return 1
     pieces = _pieces(item)

@@ -147,7 +147,7 @@ def _seen(folder: Path, home: Path, path: Path, apart: Apart, digest: str) -> st
 
 
 def _problem(folder: Path, home: Path, answer: Answer, digest: str) -> str | None:
-    """Return what a restore did that it must not; None where it did as it must."""
+    """Return the fault of a restore, or None."""
     strange = _elsewhere(folder, home)
     if answer.crash:
         return answer.crash[:300]
@@ -165,7 +165,7 @@ def _problem(folder: Path, home: Path, answer: Answer, digest: str) -> str | Non
 
 
 def _elsewhere(folder: Path, home: Path) -> list[str]:
-    """Return what lies in the folder but outside of the tenants that may be there."""
+    """Return the paths in the folder outside of the expected tenants."""
     ours = {"home", "outside", "whole.zip", "forged.zip", "bomb.zip"}
     strays = {path.name for path in folder.iterdir()} - ours
     strays |= {f"outside/{path.name}" for path in (folder / "outside").iterdir()}

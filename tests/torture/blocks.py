@@ -26,7 +26,7 @@ def items(text: str) -> list[dict[str, Any]]:
 
 
 def is_turn(note: Mapping[str, Any]) -> bool:
-    """Return whether a note of a block is an episode's, in which who said what is named."""
+    """Return true if a note of a block is an episode, which names its speakers."""
     return "user_asked" in note and "rule" not in note
 
 

@@ -177,7 +177,7 @@ KINDS: tuple[Callable[[Caller], None], ...] = (writes, batches, ingests, hooks, 
 
 
 def _tell(caller: Caller, event: dict[str, object]) -> bool:
-    """Return whether a hook was answered promptly."""
+    """Return true if a hook was answered promptly."""
     began = time.monotonic()
     answer = caller.ask("POST", "/v1/hooks/claude-code", event)
     if answer is None:

@@ -157,7 +157,7 @@ class _Run:
         return [hit["id"] for hit in answer["hits"]]
 
     def recalled(self) -> dict[str, set[str]]:
-        """Return what each query brings; all of them together must bring something."""
+        """Return the hits of each query; all together must not be empty."""
         return {query: set(self.hits(query)) for query in QUERIES}
 
     def hand_over(self, when: str) -> None:

@@ -60,7 +60,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _walked(folder: Path, remotes: tuple[str, ...]) -> tuple[int, list[str]]:
-    """Return how many folders were looked at, and which were taken for the client's project."""
+    """Return the number of folders, and those mistaken for the client's project."""
     places, points, wrong = ProjectContexts(Settings(folder / "home")), 0, []
     for number, remote in enumerate(remotes):
         for claim, files in FILES.items():

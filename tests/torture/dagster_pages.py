@@ -110,7 +110,7 @@ def _walked(
 
 
 def _expected(request: Asked, path: str) -> int:
-    """Return what must be answered; of a WebSocket 200 or 403."""
+    """Return the expected status; for a WebSocket 200 or 403."""
     is_here = HOSTS[request.host] and ORIGINS[request.origin] and SITES[request.site]
     has_cookie = request.shown.startswith("cookie")
     is_known = request.shown == "owner" or has_cookie

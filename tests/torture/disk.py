@@ -74,7 +74,7 @@ class _File:
         self.frozen = None
 
     def after(self, luck: Luck, chance: Random) -> bytes:
-        """Return what the file may hold."""
+        """Return bytes that the file may hold."""
         if self.frozen is None:
             self.frozen = bytes(self.kept)
         if not self.loose or (luck.data == luck.length == 0):
@@ -138,11 +138,11 @@ class Disk:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether a cut now leaves one image only."""
+        """True if a cut now leaves one image only."""
         return not self._loose and not _has_loose(self._root)
 
     def after(self, luck: Luck, chance: Random) -> Image:
-        """Return what the disk may hold if the power is cut now."""
+        """Return an image that the disk may hold if the power is cut now."""
         names = self._names(luck, chance)
         image: dict[str, bytes | None] = {}
         waiting = [("", self._root)]

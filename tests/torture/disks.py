@@ -37,7 +37,7 @@ DELIVERED_S = 20.0
 
 
 def is_possible() -> bool:
-    """Return whether a disk can be mounted here."""
+    """True if a disk can be mounted here."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return False
     words = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", str(DISK)]
@@ -76,7 +76,7 @@ def main(folder: Path, scale: Scale) -> None:
 
 
 def _lets_nobody_in() -> bool:
-    """Return whether a process without rights can run the program: it may lie in a private home."""
+    """True if a process without rights can run the program: it may lie in a private home."""
     words = [
         *troubles.AS_NOBODY,
         sys.executable,
@@ -92,7 +92,7 @@ def _say(outcome: Outcome) -> None:
 
 
 def _in(trouble: Trouble, *, is_whole: bool) -> Outcome:
-    """Return what was found in a kind of trouble, from before it to after it."""
+    """Return the outcome of a kind of trouble, from before it to after it."""
     tally = Found()
     with _mounted(trouble.mount), ExitStack() as stack:
         _remember(HOME)

@@ -109,7 +109,7 @@ def _rows(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def of_fields(numbers: set[int], seen: Seen) -> dict[int, list[str]]:
-    """Return where some memories were seen, a few places each."""
+    """Return places where some memories were seen, a few each."""
     places: dict[int, list[str]] = defaultdict(list)
     for number in sorted(numbers & seen.keys()):
         places[number] = sorted(seen[number])[:4]

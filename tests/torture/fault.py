@@ -65,7 +65,7 @@ class Fault:
         self._state.write_bytes(_STATE.pack(0, 0, 0, 0))
 
     def environment(self) -> dict[str, str]:
-        """Return what a process needs in its environment to be watched."""
+        """Return the environment variables that have a process watched."""
         return {
             "LD_PRELOAD": str(built(SOURCE)),
             "FAULT_ROOT": str(self.root),
@@ -79,11 +79,11 @@ class Fault:
 
     @property
     def points(self) -> int:
-        """Return how many points went by since it was armed."""
+        """Return the number of points since it was armed."""
         return _points(self._state)
 
     def kinds(self) -> list[Kind]:
-        """Return what kind each point was that was listed, in their order, and list anew."""
+        """Return the kinds of the listed points in order, and start a new list."""
         listed = [Kind(byte) for byte in self.trace.read_bytes()]
         self.trace.write_bytes(b"")
         return listed
@@ -119,7 +119,7 @@ def arm(action: Action, at: int = 0, error: int = errors.EIO) -> None:
 
 
 def points() -> int:
-    """Return what `Fault.points` does, from within a watched process."""
+    """`Fault.points`, from within a watched process."""
     return _points(Path(os.environ["FAULT_STATE"]))
 
 

@@ -94,7 +94,7 @@ def _lasting(answer: Any) -> Any:
 
 
 def told(home: str) -> tuple[bool, frozenset[str]]:
-    """Return whether `verify` finds something, and what the doctor does."""
+    """Return true if `verify` finds something, and the findings of the doctor."""
     settings = Settings(Path(home), CHOICES)
     of = tenant.find_tenant(settings.home, "default")
     with EventLog(of.log) as log:

@@ -90,7 +90,7 @@ def _rules(asks: Browser, method: str) -> list[Rule]:
 
 
 def _names() -> Sequence[str]:
-    """Return what the templates call their fields."""
+    """Return the field names of the templates."""
     folder = ROOT / "serve" / "dashboard" / "templates"
     texts = (path.read_text() for path in sorted(folder.rglob("*.html")))
     return sorted({name for text in texts for name in _NAMED.findall(text)} - {"csrf"})
@@ -123,7 +123,7 @@ def _path(chance: random.Random, rule: Rule) -> str:
 
 
 def _fault(answer: TestResponse, defects: Defects) -> str:
-    """Return what is wrong with a page; nothing where it is as it should be."""
+    """Return the fault of a page, or an empty text."""
     if answer.status_code >= 500:
         return str(answer.status_code)
     if defects.told:
@@ -195,7 +195,7 @@ def _pages(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> 
 
 
 def _state(opened: OpenTenants) -> tuple[object, ...]:
-    """Return what is written down: the head of the log, and the files beside it."""
+    """Return the stored state: the head of the log, and the files beside it."""
     home = opened.settings.home
     files = [home / name for name in ("tokens.json", "config.toml")]
     contents = [path.read_bytes() if path.exists() else b"" for path in files]

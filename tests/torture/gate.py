@@ -53,7 +53,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _walked(
     there: Door, path: str, expected: Callable[[str, str | None, str], int], step: int
 ) -> tuple[int, list[str], int]:
-    """Return how many were asked, what was answered otherwise than it must, how many came in."""
+    """Return the number of requests, the wrong answers and the number let in."""
     client = there.app.test_client(use_cookies=False)
     there.reached.clear()
     requests = allowed = 0
@@ -71,7 +71,7 @@ def _walked(
 
 
 def _status(request: Asked, expected: Callable[[str, str | None, str], int]) -> int:
-    """Return what must be answered."""
+    """Return the expected status."""
     if not HOSTS[request.host]:
         return 421
     if not (ORIGINS[request.origin] and SITES[request.site]):

@@ -441,7 +441,7 @@ _HOSTILE: tuple[Callable[[Path, Path], None], ...] = (
 
 
 def _problem(answer: Answer) -> str | None:
-    """Return what an import did that it must not; None where it did as it must."""
+    """Return the fault of an import, or None."""
     if answer.crash:
         return answer.crash[:300]
     if answer.took_s > MOST_S:

@@ -189,7 +189,7 @@ def _at_the_desk(here: Here, most: int) -> None:
 
 
 def _files(here: Here) -> dict[str, bytes]:
-    """Return what is in every file that may hold what came in; a repository is its person's own."""
+    """Return the bytes of every file that may hold input; a repository is its owner's."""
     ours = (here.home, here.spool)
     paths = [path for folder in ours for path in folder.rglob("*") if path.is_file()]
     paths += [path for path in here.folder.iterdir() if path.is_file()]

@@ -33,12 +33,12 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """Return whether it went as it must."""
+        """True if it went as expected."""
         return bool(self.wrong) if self.is_control else not self.wrong
 
 
 def told(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return what did not go as it must, in words: nothing where every attack was withstood."""
+    """Return the failures in words; empty if every attack was withstood."""
     return [
         f"{outcome.tried}: {'; '.join(outcome.wrong[:5]) or 'the control lost nothing'}"
         for outcome in outcomes

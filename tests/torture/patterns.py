@@ -171,7 +171,7 @@ def _methods(regex: Regex, methods: Mapping[tuple[str, str], set[str]]) -> set[s
 
 
 def _worst(regex: Regex, used: set[str], most: int, size: int) -> tuple[int, list[str], float]:
-    """Return how many texts were tried, which were slow, and the longest time, in seconds."""
+    """Return the number of texts, the slow ones, and the longest time in seconds."""
     size = min(size, _cap(regex.where))
     tried, slow, longest = 0, list[str](), 0.0
     for bait in baits(regex.pattern, most):

@@ -158,7 +158,7 @@ def _resident_mib(pid: int) -> int:
 
 
 def _client(home: Path, host: str, body: bytes) -> tuple[bytes, str]:
-    """Return what a hook client prints for an event, and what is wrong with how it ended."""
+    """Return the output of a hook client for an event, and the fault of its exit."""
     began = time.monotonic()
     words = [sys.executable, "-I", "-S", str(CLIENT), host, "--home", str(home)]
     completed = subprocess.run(words, input=body, capture_output=True, timeout=LATEST_S)
@@ -169,7 +169,7 @@ def _client(home: Path, host: str, body: bytes) -> tuple[bytes, str]:
 
 
 def _printed(out: bytes) -> str:
-    """Return what is wrong with what a host gets to read."""
+    """Return the fault of the output that a host reads."""
     try:
         return "" if not out or isinstance(json.loads(out), dict) else f"printed {out!r:.200}"
     except ValueError:

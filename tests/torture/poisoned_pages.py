@@ -169,7 +169,7 @@ class _Looked:
 
 
 def said_of(word: str) -> str:
-    """Return how the text of a poison begins, which no question about it says."""
+    """Return the beginning of a poison's text, which no question contains."""
     return f"page about {word} says"
 
 

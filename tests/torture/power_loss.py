@@ -134,7 +134,7 @@ def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
 
 
 def _looked(work: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
-    """Return what is wrong with the memory, and with what becomes of it where the work goes on."""
+    """Return the faults of the memory, also after its work went on."""
     home = Path(f"{disk}{HOME}")
     try:
         if not goes_on:
@@ -203,7 +203,7 @@ def _images(
 
 
 def _moments(recorded: Sequence[Call], begin: int, most: int, chance: Random) -> set[int]:
-    """Return where to cut: just after something was acknowledged, at the end, and anywhere."""
+    """Return the points to cut at: just after an acknowledgement, at the end, and anywhere."""
     moments = range(begin + 1, len(recorded) + 1)
     if len(moments) <= most:
         return set(moments)

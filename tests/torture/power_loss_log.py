@@ -52,7 +52,7 @@ def write(home: Path, acknowledge: Acknowledge, *, events: int) -> None:
 
 
 def problems(home: Path, acknowledged: Collection[str], *, events: int) -> list[str]:
-    """Return what is wrong with the log in which so many batches were acknowledged, in words."""
+    """Return the faults of a log in which so many batches were acknowledged."""
     path, count = tenants.tenant(home).log, len(acknowledged)
     if count and not path.exists():
         return [f"the log is gone, and {count} acknowledged batches with it"]

@@ -73,7 +73,7 @@ def planted(times: int) -> Iterator[tuple[str, Secret, str]]:
 
 
 def survives(secret: Secret, text: str) -> bool:
-    """Return whether a piece of a secret is in a text, also as basic authentication has it."""
+    """Return true if a text contains part of a secret, also as basic authentication."""
     plain = _BETWEEN.sub("", text)
     pair = base64.b64encode(f"{secret.of_whom}:{secret.value}".encode()).decode()
     return _has_piece(plain, secret.core) or pair[12 : 12 + _PIECE] in plain
@@ -103,7 +103,7 @@ def _recall(texts: list[tuple[str, Secret, str]]) -> Outcome:
 
 
 def _published(where: str, contexts: Sequence[str], times: int) -> Outcome:
-    """Return what of the shapes that issuers publish was missed in some contexts."""
+    """Return the published token shapes that were missed in some contexts."""
     missed = Counter[str]()
     for name, shape in shapes().items():
         for context in contexts:

@@ -157,7 +157,7 @@ def _after(path: Path, there: set[str]) -> Iterator[str]:
 
 
 def _by_sqlite_alone(home: Path, copy: Path, scale: Scale) -> Outcome:
-    """Return what SQLite's own check lets pass: the control that shows what hashes are for."""
+    """Return the damage that SQLite's own check misses: the control for the use of hashes."""
     chance = random.Random(8)
     points, unseen = 0, []
     for damage in flips(home, _MINE / "log.sqlite-wal", scale.of(6, 200), chance):

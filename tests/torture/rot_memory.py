@@ -141,7 +141,7 @@ def seen(settings: Settings, *, looks: bool = True) -> Seen:
 
 
 def published(settings: Settings) -> tuple[Any, ...]:
-    """Return what is answered from what was built alone; the home loses its log for it."""
+    """Return the answers from snapshots alone; the home loses its log for it."""
     tenants.tenant(settings.home).log.unlink()
     after = seen(settings, looks=False)
     assert after.answers and not after.is_open, after.refused

@@ -106,7 +106,7 @@ def _frames(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
 
 
 def _fault(status: int, body: bytes) -> str:
-    """Return what is wrong with an answer of MCP; nothing where it is as agreed."""
+    """Return the fault of an MCP response, or an empty text."""
     if status not in (200, 202, 400, 404):
         return f"{status}: {body!r:.200}"
     if status == 202:
@@ -115,7 +115,7 @@ def _fault(status: int, body: bytes) -> str:
 
 
 def message_fault(message: Any) -> str:
-    """Return what is wrong with a message of JSON-RPC."""
+    """Return the fault of a JSON-RPC message, or an empty text."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or "id" not in message:
         return f"no message: {message!r:.200}"
     if ("result" in message) == ("error" in message):
@@ -151,7 +151,7 @@ def _events(client: FlaskClient, opened: OpenTenants, count: int) -> Outcome:
 
 
 def event_fault(host: str, body: bytes, status: int, answer: bytes) -> str:
-    """Return what is wrong with the answer to a hook: what a host cannot read, or a failure."""
+    """Return the fault of a hook's response: unreadable to a host, or a failure."""
     if status == 204:
         return "" if not answer else "204 with a body"
     if status == 400:

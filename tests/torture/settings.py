@@ -210,7 +210,7 @@ def _host_of(place: str) -> str:
 
 
 def _problem(answer: Answer) -> str | None:
-    """Return what was done that must not be; None where it went as it must."""
+    """Return the fault, or None."""
     if answer.crash:
         return answer.crash[:300]
     if answer.value:

@@ -12,7 +12,7 @@ _WORDS = "-shared -fPIC -O2 -Wall -Wextra -Werror -pthread".split()
 
 
 def is_possible() -> bool:
-    """Return whether one can be built and loaded here: Linux with a C compiler."""
+    """True if one can be built and loaded here: Linux with a C compiler."""
     return sys.platform == "linux" and shutil.which("cc") is not None
 
 

@@ -50,7 +50,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _wrong(machine: type[Life], lives: int, steps: int) -> list[str]:
-    """Return what a machine found, in words; nothing where its model and the memory agree."""
+    """Return the differences between a machine's model and the memory, in words."""
     how = settings(
         max_examples=lives,
         stateful_step_count=steps,

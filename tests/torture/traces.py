@@ -23,7 +23,7 @@ KNOWN = (
 
 
 def traces(planted: Sequence[tuple[str, str]], texts: Mapping[str, bytes]) -> list[str]:
-    """Return what is in which text, of secrets that are planted: each is told by its door."""
+    """Return the planted secrets found in each text, named by their door."""
     sought = {
         data: f"{door}, {form}" for door, core in planted for form, data in forms(core).items()
     }
@@ -35,13 +35,13 @@ def traces(planted: Sequence[tuple[str, str]], texts: Mapping[str, bytes]) -> li
 
 
 def files_below(*folders: Path) -> dict[str, bytes]:
-    """Return what is in every file below some folders, by its path."""
+    """Return the bytes of every file below some folders, by path."""
     paths = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     return {str(path): path.read_bytes() for path in sorted(paths)}
 
 
 def forms(core: str) -> Mapping[str, bytes]:
-    """Return how a secret may lie in a file."""
+    """Return the forms in which a file may hold a secret."""
     encoded = {
         f"base64 at {start}": base64.b64encode(b"x" * start + core.encode())[start + 2 : -4]
         for start in range(3)

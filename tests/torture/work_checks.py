@@ -83,7 +83,7 @@ def modes(home: Path) -> list[str]:
 
 
 def recalled(home: Path, query: str, wanted: str) -> list[str]:
-    """Return what is wrong with what a new server answers: a memory it must bring, no damage."""
+    """Return the faults of a new server's answer: it must return a memory and no damage."""
     tenant = tenants.tenant(home)
     embedder = LexicalEmbedder()
     with EventLog(tenant.log) as log, Reader(tenant, log, embedder).view() as view:
@@ -94,7 +94,7 @@ def recalled(home: Path, query: str, wanted: str) -> list[str]:
 
 
 def served(tenant: Tenant) -> list[str]:
-    """Return what is wrong with the manifest that HEAD names, file by file."""
+    """Return the faults of the manifest that HEAD names, file by file."""
     try:
         manifest = manifests.current(tenant)
         for ref in manifest.projections.values():

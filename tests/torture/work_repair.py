@@ -41,7 +41,7 @@ def _repair(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """Return what is wrong: every event that can be read lies in one of the files, or is back."""
+    """Return the faults: every readable event must be in one of the files, or be back."""
     log = tenants.tenant(home).log
     there = {row[1] for row in salvage.salvage(log).rows}
     wrong = [f"{id_} can be read no more" for id_ in ("b1", "r0", "r59") if id_ not in there]
