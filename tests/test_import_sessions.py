@@ -308,7 +308,7 @@ def statements(log: EventLog) -> list[Memory]:
     return sorted(memories, key=lambda memory: memory.created_at)
 
 
-def said(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
+def write_session(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
     """Write down a session of some prompts and return where it lies."""
     transcript = writer(agent, **about)
     for prompt in prompts:
@@ -320,7 +320,9 @@ def said(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
 def test_quotes_that_opencode_run_put_around_a_prompt_are_left_out(
     log: EventLog, host: Path
 ) -> None:
-    imported(log, "opencode", said("opencode", host, '"where is it?"', '"HEAD" or "main"?'))
+    imported(
+        log, "opencode", write_session("opencode", host, '"where is it?"', '"HEAD" or "main"?')
+    )
     contents = [episode.content for episode in episodes(log)]
     assert contents == ["where is it?", '"HEAD" or "main"?']
 
@@ -332,16 +334,12 @@ def test_an_imported_prompt_keeps_the_same_statement_as_a_live_one(
     for live in opened(tmp_path / "live"):
         live.ask(RULE)
         (live_statement,) = statements(live.log)
-    imported(log, agent, said(agent, host, RULE))
+    imported(log, agent, write_session(agent, host, RULE))
     (statement,) = statements(log)
     for name in ("content", "kind", "insight_type", "source", "trust", "state", "importance"):
         assert getattr(statement, name) == getattr(live_statement, name), name
-    assert (statement.content, statement.trust, statement.session, statement.agent) == (
-        RULE,
-        "user",
-        SESSION,
-        agent,
-    )
+    assert (statement.content, statement.trust) == (RULE, "user")
+    assert (statement.session, statement.agent) == (SESSION, agent)
     assert statement.project == "shop" and statement.source_ids == (episodes(log)[0].id,)
     assert 0 < statement.created_at - 1_789_981_200_000_000 < 60_000_000
 
@@ -350,7 +348,7 @@ def test_an_imported_prompt_keeps_the_same_statement_as_a_live_one(
 def test_a_statement_is_kept_once_however_often_it_was_said_or_is_imported(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    source = said(agent, host, RULE, "Run the tests.", RULE)
+    source = write_session(agent, host, RULE, "Run the tests.", RULE)
     assert imported(log, agent, source).sessions.statements == 1
     again = imported(log, agent, source)
     assert (again.counts.added, again.sessions.statements) == (0, 0)
@@ -360,17 +358,17 @@ def test_a_statement_is_kept_once_however_often_it_was_said_or_is_imported(
 def test_a_statement_that_was_forgotten_does_not_come_back_with_the_next_import(
     log: EventLog, host: Path
 ) -> None:
-    imported(log, "codex", said("codex", host / "first", RULE))
+    imported(log, "codex", write_session("codex", host / "first", RULE))
     (imported_statement,) = statements(log)
     commands.forget(log, imported_statement.id, NOW)
-    other = said("codex", host / "second", RULE, "Go on.", session="1b2c-of-the-same-week")
+    other = write_session("codex", host / "second", RULE, "Go on.", session="1b2c-of-the-same-week")
     assert imported(log, "codex", other).counts.added == 4
     assert imported(log, "codex", host / "first").counts.added == 0
     assert [statement.state for statement in statements(log)] == ["forgotten"]
 
 
 def test_a_later_statement_replaces_the_one_that_it_contradicts(log: EventLog, host: Path) -> None:
-    imported(log, "gemini", said("gemini", host, OLD_PORT, NEW_PORT))
+    imported(log, "gemini", write_session("gemini", host, OLD_PORT, NEW_PORT))
     older, newer = statements(log)
     assert (older.state, older.superseded_by) == ("superseded", newer.id)
     assert (newer.state, newer.content) == ("active", NEW_PORT)
@@ -379,7 +377,7 @@ def test_a_later_statement_replaces_the_one_that_it_contradicts(log: EventLog, h
 def test_an_older_session_does_not_replace_newer_statements(log: EventLog, host: Path) -> None:
     draft = Draft(content=NEW_PORT, kind="statement", project="shop", source="prompt")
     live = commands.record(log, draft, NOW).event
-    imported(log, "codex", said("codex", host, OLD_PORT))
+    imported(log, "codex", write_session("codex", host, OLD_PORT))
     older, newer = statements(log)
     assert (older.content, older.state, older.superseded_by) == (OLD_PORT, "superseded", live.id)
     assert (newer.id, newer.state) == (live.id, "active")
@@ -387,7 +385,7 @@ def test_an_older_session_does_not_replace_newer_statements(log: EventLog, host:
 
 
 def test_statements_taken_back_in_a_session_are_forgotten(log: EventLog, host: Path) -> None:
-    source = said("claude-code", host, OLD_PORT, RULE, "Forget that.")
+    source = write_session("claude-code", host, OLD_PORT, RULE, "Forget that.")
     imported(log, "claude-code", source)
     assert [(statement.content, statement.state) for statement in statements(log)] == [
         (OLD_PORT, "active"),
@@ -397,7 +395,7 @@ def test_statements_taken_back_in_a_session_are_forgotten(log: EventLog, host: P
 
 
 def test_statements_are_not_imported_if_the_setting_is_off(tmp_path: Path) -> None:
-    source = said("codex", tmp_path / "host", RULE)
+    source = write_session("codex", tmp_path / "host", RULE)
     off = {"MNEMOLOG_REMEMBER_WORDS": "false"}
     for words, statements in ((off, 0), ({}, 1)):
         home = tmp_path / str(statements)
@@ -410,7 +408,7 @@ def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None
     (repository / ".git").mkdir(parents=True)
     (repository / ".mnemolog.toml").write_text('project = "renamed"\n')
     projects.allow_name(tmp_path / "home", repository, "renamed")
-    source = said("codex", tmp_path / "host", RULE, cwd=str(repository))
+    source = write_session("codex", tmp_path / "host", RULE, cwd=str(repository))
     command(tmp_path / "home", "import", "codex", str(source))
     with EventLog(tenants.tenant(tmp_path / "home").log) as log:
         memories = (*episodes(log), *statements(log))
@@ -535,7 +533,7 @@ def _git(path: Path) -> None:
 def _repository_with_sessions(path: Path) -> None:
     _git(path)
     for agent in AGENTS:
-        said(agent, path / "tests" / agent, "Run the tests.")
+        write_session(agent, path / "tests" / agent, "Run the tests.")
 
 
 def _notes(path: Path) -> None:
@@ -574,13 +572,13 @@ def test_the_error_for_a_wrong_path_says_what_it_is_and_what_to_give(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_unreadable_files_are_named(log: EventLog, host: Path, tmp_path: Path) -> None:
-    source = said("codex", host, "Run the tests.")
+    source = write_session("codex", host, "Run the tests.")
     (closed,) = source.rglob("*.jsonl")
     closed.chmod(0)
     for place in (closed, source):
         message = refused(tmp_path / "home", "import", "codex", str(place))
         assert f"{closed} cannot be read (Permission denied)" in message
-    said("codex", host, "Run the tests.", session="2b-of-another-day")
+    write_session("codex", host, "Run the tests.", session="2b-of-another-day")
     assert [sentence.split(" (")[0] for sentence in imported(log, "codex", host).skipped] == [
         f"{closed} cannot be read"
     ]
@@ -663,7 +661,7 @@ def test_a_long_import_notes_its_progress_where_there_is_no_terminal(
     agent: str, tmp_path: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer, "_NOTED_EVERY_S", 0)
-    source = said(agent, host, "Run the tests.", "And the logout, please.")
+    source = write_session(agent, host, "Run the tests.", "And the logout, please.")
     words = ["--home", str(tmp_path / "home"), "import", agent, str(source)]
     result = CliRunner().invoke(main, words)
     assert "0 of 1 transcripts read: 1 turn in 1 session" in result.stderr

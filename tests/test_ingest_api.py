@@ -90,11 +90,8 @@ def test_turns_become_memories_of_their_speakers(client: Client, tenants: OpenTe
     first, second = (
         get(client, f"/v1/memories/{id_}").json for id_ in job(client, accepted_job["id"])["ids"]
     )
-    assert (first["kind"], first["at"], first["session"]) == (
-        "raw_turn",
-        "2026-03-01T10:00:00Z",
-        "s1",
-    )
+    assert (first["kind"], first["session"]) == ("raw_turn", "s1")
+    assert first["at"] == "2026-03-01T10:00:00Z"
     assert (second["trust"], second["created_by"]) == ("agent", "Claude")
 
 
@@ -170,16 +167,12 @@ def test_a_full_queue_says_when_to_come_again(client: Client, monkeypatch: pytes
 def test_dead_jobs_are_listed_and_requeued(
     client: Client, tenants: OpenTenants, tenant: Tenant, log: EventLog
 ):
-    accepted_job = accepted(client, {"memories": NOTES})
+    id_ = accepted(client, {"memories": NOTES})["id"]
     lively = accepted(client, {"memories": NOTES[:1]})
-    bury(tenants.ingest.queue(tenant), accepted_job["id"])
+    bury(tenants.ingest.queue(tenant), id_)
     (dead,) = get(client, "/v1/jobs?state=dead").json["jobs"]
-    assert (dead["id"], dead["attempts"], dead["error"]) == (
-        accepted_job["id"],
-        MOST_ATTEMPTS,
-        "held",
-    )
-    again = post(client, f"/v1/jobs/{accepted_job['id']}/requeue", {})
+    assert (dead["id"], dead["attempts"], dead["error"]) == (id_, MOST_ATTEMPTS, "held")
+    again = post(client, f"/v1/jobs/{id_}/requeue", {})
     assert (again.status_code, again.json["state"]) == (200, "queued")
     assert code(post(client, f"/v1/jobs/{lively['id']}/requeue", {})) == (409, "conflict")
     assert code(post(client, "/v1/jobs/nobody/requeue", {})) == (404, "not_found")

@@ -48,7 +48,7 @@ def public_folder() -> Iterator[Path]:
 
 
 def after_mounting(command: str) -> tuple[str, ...]:
-    """Return what to put before a command so that it sees a mount of its own; skip where barred."""
+    """Return the command prefix for a mount namespace of its own; skip if not permitted."""
     before = ("unshare", "-m", "sh", "-c", command, "sh")
     quiet = subprocess.DEVNULL
     if (
@@ -136,11 +136,8 @@ def test_a_full_disk_writes_nothing_and_a_retry_writes_it_once(tmp_path: Path, c
     output, _ = process.communicate()
     assert process.returncode == 0, output
     payload = json.loads(output)
-    assert (
-        payload["error"] == "LogFull"
-        and str(disk) in payload["text"]
-        and "retry" in payload["text"]
-    )
+    assert payload["error"] == "LogFull"
+    assert str(disk) in payload["text"] and "retry" in payload["text"]
     assert payload["while full"] == ["e0", "e1"]
     assert payload["retried"] == [False] * 2 + [True] * 18 and not any(payload["again"])
     assert payload["ids"] == [f"e{number}" for number in range(20)] and payload["integrity"] == []

@@ -56,10 +56,8 @@ def test_an_agent_is_known_by_the_name_its_host_sent(client: FlaskClient):
             headers = request["headers"] | {"Mcp-Name": "remember"}
             client.post("/mcp", json=body, headers=headers | OURS)
     content = legacy(client, "tools/call", name="recent").json["result"]["structuredContent"]
-    assert {memory["source"] for memory in content["memories"]} == {
-        "claude-code",
-        "codex-mcp-client",
-    }
+    sources = {memory["source"] for memory in content["memories"]}
+    assert sources == {"claude-code", "codex-mcp-client"}
 
 
 # Both eras

@@ -64,15 +64,11 @@ def test_every_scenario_that_a_revision_requires_passes(server: str, revision: s
     url = f"{server}/v1/fixture/mcp"
     completed = run("conformance", "server", "--url", url, "--requirements", revision)
     assert completed.returncode == 0, completed.stdout[-4_000:]
-    required = required_of(revision)
-    passed = set(re.findall(r"^✓ ([\w-]+):", completed.stdout, re.MULTILINE))
-    assert len(required) == REQUIRED[revision] and required <= passed
-
-
-def required_of(revision: str) -> set[str]:
     listed = run("conformance", "list", "--requirements", revision).stdout
     servers = listed.partition("Server scenarios")[2].partition("Client scenarios")[0]
-    return set(re.findall(r"- ([\w-]+)", servers))
+    required = set(re.findall(r"- ([\w-]+)", servers))
+    passed = set(re.findall(r"^✓ ([\w-]+):", completed.stdout, re.MULTILINE))
+    assert len(required) == REQUIRED[revision] and required <= passed
 
 
 def inspected(url: str, era: str, *words: str) -> Any:

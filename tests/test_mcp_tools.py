@@ -52,7 +52,9 @@ def called(client: FlaskClient, name: str, headers: dict[str, str] | None = None
     return send(client, body, **(headers or {})).json["result"]
 
 
-def told(client: FlaskClient, name: str, headers: dict[str, str] | None = None, **arguments: Any):
+def call_tool(
+    client: FlaskClient, name: str, headers: dict[str, str] | None = None, **arguments: Any
+):
     """Return the values a tool gives, having seen that it could do what was asked."""
     result = called(client, name, headers, **arguments)
     assert not result.get("isError"), result
@@ -65,8 +67,8 @@ def refused(client: FlaskClient, name: str, **arguments: Any) -> str:
     return result["content"][0]["text"]
 
 
-def kept(client: FlaskClient, content: str, **fields: Any) -> str:
-    return told(client, "remember", content=content, **fields)["id"]
+def remember(client: FlaskClient, content: str, **fields: Any) -> str:
+    return call_tool(client, "remember", content=content, **fields)["id"]
 
 
 def listed(client: FlaskClient) -> dict[str, dict]:
@@ -152,27 +154,29 @@ def test_aliases_are_taken_and_not_advertised(client: FlaskClient):
 
 @pytest.mark.parametrize("name", ["query", "q", "search", "text", "question"])
 def test_the_names_models_guess_for_a_question_are_taken(client: FlaskClient, name: str):
-    id_ = kept(client, RULE, kind="preference")
-    memories = told(client, "recall", **{name: "which package manager, npm?"})["memories"]
+    id_ = remember(client, RULE, kind="preference")
+    memories = call_tool(client, "recall", **{name: "which package manager, npm?"})["memories"]
     assert [memory["id"] for memory in memories] == [id_]
 
 
 @pytest.mark.parametrize("name", ["content", "text", "fact", "memory", "note"])
 def test_the_names_models_guess_for_a_memory_are_taken(client: FlaskClient, name: str):
-    id_ = told(client, "remember", **{name: RULE, "type": "lesson", "tag": "npm"})["id"]
-    memory = told(client, "get_memory", memory_id=id_)["memories"][0]
+    id_ = call_tool(client, "remember", **{name: RULE, "type": "lesson", "tag": "npm"})["id"]
+    memory = call_tool(client, "get_memory", memory_id=id_)["memories"][0]
     assert (memory["text"], memory["kind"], memory["tags"]) == (RULE, "lesson", ["npm"])
 
 
 @pytest.mark.parametrize("name", ["limit", "top_k", "k", "page_size", "n"])
 def test_a_limit_may_come_as_text_and_under_another_name(client: FlaskClient, name: str):
-    told(client, "remember_batch", memories=[f"the port of service {n} is open" for n in "abc"])
-    assert len(told(client, "recent", **{name: "2"})["memories"]) == 2
+    call_tool(
+        client, "remember_batch", memories=[f"the port of service {n} is open" for n in "abc"]
+    )
+    assert len(call_tool(client, "recent", **{name: "2"})["memories"]) == 2
 
 
 def test_null_arguments_count_as_missing(client: FlaskClient):
-    id_ = kept(client, RULE, project=None, tags=None)
-    assert told(client, "recall", query="pnpm", limit=None)["memories"][0]["id"] == id_
+    id_ = remember(client, RULE, project=None, tags=None)
+    assert call_tool(client, "recall", query="pnpm", limit=None)["memories"][0]["id"] == id_
 
 
 def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
@@ -229,57 +233,57 @@ def test_memories_of_an_agent_have_trust_agent(client: FlaskClient, log: EventLo
 
 
 def test_the_same_id_and_text_again_is_no_second_memory(client: FlaskClient, log: EventLog):
-    first = told(client, "remember", content=RULE, id="mine")
-    again = told(client, "remember", content=RULE, id="mine")
+    first = call_tool(client, "remember", content=RULE, id="mine")
+    again = call_tool(client, "remember", content=RULE, id="mine")
     assert (first["new"], again["new"], log.head()) == (True, False, 1)
     assert "already used" in refused(client, "remember", content="something else", id="mine")
 
 
 def test_a_secret_is_taken_out_and_the_agent_is_told(client: FlaskClient):
-    result = told(client, "remember", content=f"the token is {SECRET} for the mirror")
+    result = call_tool(client, "remember", content=f"the token is {SECRET} for the mirror")
     assert "secret" in result["said"]
-    text = told(client, "get_memory", id=result["id"])["memories"][0]["text"]
+    text = call_tool(client, "get_memory", id=result["id"])["memories"][0]["text"]
     assert SECRET not in text
 
 
 def test_all_of_a_batch_is_remembered_or_none(client: FlaskClient, log: EventLog):
     refused(client, "remember_batch", memories=["the build needs make", "..."])
     assert log.head() == 0
-    batch = told(client, "remember_batch", memories=["the build needs make", {"fact": RULE}])
+    batch = call_tool(client, "remember_batch", memories=["the build needs make", {"fact": RULE}])
     assert (batch["added"], log.head()) == (2, 2)
 
 
 def test_update_memory_returns_the_new_text_and_keeps_history(client: FlaskClient, log: EventLog):
-    id_ = kept(client, "We deploy on Fridays")
-    told(client, "update_memory", id=id_, text="We deploy on Mondays", tags=["deploy"])
-    answer = told(client, "get_memory", id=id_)
+    id_ = remember(client, "We deploy on Fridays")
+    call_tool(client, "update_memory", id=id_, text="We deploy on Mondays", tags=["deploy"])
+    answer = call_tool(client, "get_memory", id=id_)
     assert answer["memories"][0]["text"] == "We deploy on Mondays"
     assert [event["event"] for event in answer["history"]] == ["recorded", "revised"]
     assert "give at least one change" in refused(client, "update_memory", id=id_, reason="because")
 
 
 def test_forgetting_says_how_to_undo_it_and_happens_once(client: FlaskClient, log: EventLog):
-    id_ = kept(client, RULE)
-    assert told(client, "forget", id=id_)["undo"] == f"mnemolog restore {id_}"
-    told(client, "forget", id=id_)
+    id_ = remember(client, RULE)
+    assert call_tool(client, "forget", id=id_)["undo"] == f"mnemolog restore {id_}"
+    call_tool(client, "forget", id=id_)
     assert [event.kind for event in log.events_for(id_)] == ["recorded", "forgotten"]
-    assert RULE not in json.dumps(told(client, "get_memory", id=id_))
-    assert "memories" not in told(client, "recall", query="pnpm npm")
+    assert RULE not in json.dumps(call_tool(client, "get_memory", id=id_))
+    assert "memories" not in call_tool(client, "recall", query="pnpm npm")
 
 
 @pytest.mark.parametrize(
     ("verdict", "value"), [("helped", 1.0), ("not_helped", -0.5), ("wrong", -1.0)]
 )
 def test_feedback_is_a_rating(client: FlaskClient, log: EventLog, verdict: str, value: float):
-    id_ = kept(client, RULE)
-    told(client, "feedback", memory_id=id_, rating=verdict, comment="in the lock file")
+    id_ = remember(client, RULE)
+    call_tool(client, "feedback", memory_id=id_, rating=verdict, comment="in the lock file")
     *_, event = log.events_for(id_)
     assert event.body == Rated(verdict=value, reason="in the lock file")
 
 
 def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, log: EventLog):
-    id_ = kept(client, RULE)
-    told(client, "recall", query="pnpm")
+    id_ = remember(client, RULE)
+    call_tool(client, "recall", query="pnpm")
     tenants.get("default").notes.write()
     *_, receipt = log.read()
     assert isinstance(receipt.body, Recalled)
@@ -289,10 +293,10 @@ def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, 
 def test_unsure_hits_are_marked_and_not_in_the_receipt(
     client: FlaskClient, tenants: OpenTenants, log: EventLog
 ):
-    kept(client, RULE)
-    kept(client, "Use pnpm here for the scripts, never npm run")
+    remember(client, RULE)
+    remember(client, "Use pnpm here for the scripts, never npm run")
     query = "pnpm zebra quagga unicorn okapi tapir lemur ibis heron crane stork egret"
-    answer = told(client, "recall", query=query)
+    answer = call_tool(client, "recall", query=query)
     assert answer["memories"][0]["unsure"] is True and "recall" not in answer
     assert "do not rely on them" in answer["said"]
     tenants.get("default").notes.write()
@@ -302,18 +306,18 @@ def test_unsure_hits_are_marked_and_not_in_the_receipt(
 
 
 def test_a_recall_without_notes_says_why(client: FlaskClient):
-    assert "The memory is empty" in told(client, "recall", query="pnpm")["said"]
-    kept(client, RULE)
+    assert "The memory is empty" in call_tool(client, "recall", query="pnpm")["said"]
+    remember(client, RULE)
     assert (
         "No memory passes the filters (project, kinds)"
-        in (told(client, "recall", query="pnpm", kinds=["goal"])["said"])
+        in (call_tool(client, "recall", query="pnpm", kinds=["goal"])["said"])
     )
 
 
 def test_feedback_on_a_recall_rates_all_its_hits(client: FlaskClient, log: EventLog):
-    kept(client, RULE)
-    answer = told(client, "recall", query="pnpm")
-    told(client, "feedback", id=answer["recall"], verdict="wrong")
+    remember(client, RULE)
+    answer = call_tool(client, "recall", query="pnpm")
+    call_tool(client, "feedback", id=answer["recall"], verdict="wrong")
     *_, event = log.events_for(answer["recall"])
     assert (event.body, event.trust) == (Rated(verdict=-1.0), "agent")
 
@@ -322,39 +326,36 @@ def test_feedback_on_a_recall_rates_all_its_hits(client: FlaskClient, log: Event
 
 
 def test_a_goal_has_a_status_and_progress(client: FlaskClient):
-    id_ = told(client, "goals", content="Answer within 40 ms", progress=0.2)["id"]
-    told(client, "goals", id=id_, status="blocked", progress="0.5")
-    goal = told(client, "goals")["goals"][0]
-    assert (goal["text"], goal["status"], goal["progress"]) == (
-        "Answer within 40 ms",
-        "blocked",
-        0.5,
-    )
-    told(client, "goals", id=id_, status="done")
-    assert "goals" not in told(client, "goals")
-    assert told(client, "goals", status="done")["goals"][0]["id"] == id_
+    id_ = call_tool(client, "goals", content="Answer within 40 ms", progress=0.2)["id"]
+    call_tool(client, "goals", id=id_, status="blocked", progress="0.5")
+    goal = call_tool(client, "goals")["goals"][0]
+    assert goal["text"] == "Answer within 40 ms"
+    assert (goal["status"], goal["progress"]) == ("blocked", 0.5)
+    call_tool(client, "goals", id=id_, status="done")
+    assert "goals" not in call_tool(client, "goals")
+    assert call_tool(client, "goals", status="done")["goals"][0]["id"] == id_
 
 
 def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
     for text, day in (("Ship it", "2027-02-01"), ("Test it", "2027-01-01")):
-        told(client, "goals", content=text, due=day)
-    id_ = told(client, "goals", content="Plan it")["id"]
-    told(client, "goals", id=id_, due="2026-12-01", progress=0.1)
-    goals = told(client, "goals")["goals"]
+        call_tool(client, "goals", content=text, due=day)
+    id_ = call_tool(client, "goals", content="Plan it")["id"]
+    call_tool(client, "goals", id=id_, due="2026-12-01", progress=0.1)
+    goals = call_tool(client, "goals")["goals"]
     assert [goal["due"] for goal in goals] == ["2026-12-01", "2027-01-01", "2027-02-01"]
     assert "$.due" in refused(client, "goals", content="Ship it", due="soon")
 
 
 def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: FlaskClient):
     for text, chain in (("Redis is read no more", "queue"), ("v1 is out", "release")):
-        told(client, "goals", action="milestone", content=text, chain=chain)
-    told(client, "goals", action="milestone", content="Redis is gone", chain="queue")
-    reached = told(client, "goals", chain="queue")["milestones"]
+        call_tool(client, "goals", action="milestone", content=text, chain=chain)
+    call_tool(client, "goals", action="milestone", content="Redis is gone", chain="queue")
+    reached = call_tool(client, "goals", chain="queue")["milestones"]
     assert [goal["text"] for goal in reached] == ["Redis is read no more", "Redis is gone"]
 
 
 def test_only_goals_are_updated_as_goals(client: FlaskClient):
-    assert "is not a goal" in refused(client, "goals", id=kept(client, RULE), status="done")
+    assert "is not a goal" in refused(client, "goals", id=remember(client, RULE), status="done")
 
 
 # Provenance and the frame
@@ -367,7 +368,7 @@ def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient, log:
         content=RULE, kind="preference", project="acme/web", source="typed", agent="claude"
     )
     commands.record(log, draft_, NOW)
-    kept(client, "pnpm came with the move to workspaces", project="acme/web")
+    remember(client, "pnpm came with the move to workspaces", project="acme/web")
     result = called(client, "recall", query="pnpm", project="acme/web")
     items = result["structuredContent"]["memories"]
     assert len(items) == 2
@@ -408,7 +409,7 @@ def test_stored_text_cannot_break_out_of_its_line(client: FlaskClient, pieces: l
 
 
 def test_tool_results_are_stripped_before_storage(client: FlaskClient):
-    kept(client, RULE)
+    remember(client, RULE)
     result = called(client, "recall", query="pnpm")
     for form in (result["content"][0]["text"], json.dumps(result["structuredContent"])):
         assert RULE not in frame.strip(form)
@@ -416,29 +417,29 @@ def test_tool_results_are_stripped_before_storage(client: FlaskClient):
 
 def test_a_lesson_from_the_web_is_not_a_rule(client: FlaskClient, log: EventLog):
     commands.record(log, commands.Draft(id="w", content=RULE, kind="lesson", trust="web"), NOW)
-    memory = told(client, "recall", query="pnpm")["memories"][0]
+    memory = call_tool(client, "recall", query="pnpm")["memories"][0]
     assert (memory["role"], memory["trust"]) == ("fact", "web")
 
 
 def test_a_long_text_is_cut_and_read_whole_by_its_id(client: FlaskClient):
     long = "pnpm " + "and the lock file " * 500
-    id_ = kept(client, long)
-    memory = told(client, "recall", query="pnpm lock file")["memories"][0]
+    id_ = remember(client, long)
+    memory = call_tool(client, "recall", query="pnpm lock file")["memories"][0]
     assert len(memory["text"]) <= 1_500 and memory["cut"] is True
-    assert told(client, "get_memory", id=id_)["memories"][0]["text"] == long.strip()
+    assert call_tool(client, "get_memory", id=id_)["memories"][0]["text"] == long.strip()
 
 
 def test_a_value_tells_what_it_replaced(client: FlaskClient):
     for region in ("us", "eu"):
-        kept(client, f"We deploy to {region}", key="deploy.region", value=region)
-    (memory,) = told(client, "recall", query="where do we deploy?")["memories"]
+        remember(client, f"We deploy to {region}", key="deploy.region", value=region)
+    (memory,) = call_tool(client, "recall", query="where do we deploy?")["memories"]
     assert memory["text"] == "We deploy to eu"
     assert memory["replaced"] == ["2027-01-15, trust agent: We deploy to us"]
 
 
 def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):
     for number in range(40):
-        kept(client, f"number {number}: " + "the lock file is pnpm's " * 100)
+        remember(client, f"number {number}: " + "the lock file is pnpm's " * 100)
     result = called(client, "recent", limit=50)
     assert len(result["content"][0]["text"]) < 40_000
     assert "more did not fit" in result["structuredContent"]["said"]
@@ -458,21 +459,23 @@ def repository(tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_memory_belongs_to_the_project_the_host_runs_in(client, repository, log: EventLog):
-    told(client, "remember", repository, content=RULE)
+    call_tool(client, "remember", repository, content=RULE)
     assert next(log.read()).project == "host/acme/web"
-    told(client, "remember", repository, content="npm is what we use here", project="acme/other")
+    call_tool(
+        client, "remember", repository, content="npm is what we use here", project="acme/other"
+    )
     assert [event.project for event in log.read()] == ["host/acme/web", "acme/other"]
 
 
 def test_only_memories_of_this_project_or_none_are_returned(client: FlaskClient, repository):
-    here = told(client, "remember", repository, content="pnpm here")["id"]
-    there = kept(client, "pnpm there", project="acme/other")
-    nowhere = kept(client, "pnpm everywhere")
+    here = call_tool(client, "remember", repository, content="pnpm here")["id"]
+    there = remember(client, "pnpm there", project="acme/other")
+    nowhere = remember(client, "pnpm everywhere")
     for tool in ("recall", "recent", "project_overview"):
         arguments = {"query": "pnpm"} if tool == "recall" else {}
-        assert ids(told(client, tool, repository, **arguments)) == {here, nowhere}
-        assert ids(told(client, tool, **arguments)) == {nowhere}
-        assert ids(told(client, tool, project="acme/other", **arguments)) == {there, nowhere}
+        assert ids(call_tool(client, tool, repository, **arguments)) == {here, nowhere}
+        assert ids(call_tool(client, tool, **arguments)) == {nowhere}
+        assert ids(call_tool(client, tool, project="acme/other", **arguments)) == {there, nowhere}
 
 
 def ids(values: dict[str, Any]) -> set[str]:
@@ -481,9 +484,9 @@ def ids(values: dict[str, Any]) -> set[str]:
 
 
 def test_a_tenant_is_the_one_the_bridge_names(client: FlaskClient, tenants: OpenTenants):
-    told(client, "remember", {"X_Mnemolog_Tenant": "work"}, content=RULE)
+    call_tool(client, "remember", {"X_Mnemolog_Tenant": "work"}, content=RULE)
     assert tenants.get("work").log.head() == 1
-    assert "memories" not in told(client, "recent")
+    assert "memories" not in call_tool(client, "recent")
 
 
 # What was, and how things hang together
@@ -499,10 +502,10 @@ def test_as_of_recalls_what_was_valid_then(client: FlaskClient, log: EventLog):
     draft(log, "us", "We deploy to us-east", "2026-01-01", key="deploy.region", value="us-east")
     draft(log, "eu", "We deploy to eu-west", "2026-06-01", key="deploy.region", value="eu-west")
     query = {"query": "where do we deploy?"}
-    assert ids(told(client, "recall", **query)) == {"eu"}
-    assert ids(told(client, "recall", **query, as_of="2026-03-01")) == {"us"}
-    assert ids(told(client, "recall", **query, at="2026-03-01")) == {"us"}
-    assert "memories" not in told(client, "recall", **query, as_of="2025-03-01")
+    assert ids(call_tool(client, "recall", **query)) == {"eu"}
+    assert ids(call_tool(client, "recall", **query, as_of="2026-03-01")) == {"us"}
+    assert ids(call_tool(client, "recall", **query, at="2026-03-01")) == {"us"}
+    assert "memories" not in call_tool(client, "recall", **query, as_of="2025-03-01")
 
 
 def test_known_at_ignores_later_events(client: FlaskClient, log: EventLog):
@@ -510,11 +513,11 @@ def test_known_at_ignores_later_events(client: FlaskClient, log: EventLog):
     commands.forget(log, "port", NOW)
     head = log.head()
     query = {"query": "staging port"}
-    assert "memories" not in told(client, "recall", **query)
-    then = told(client, "recall", **query, known_at="@1")
+    assert "memories" not in call_tool(client, "recall", **query)
+    then = call_tool(client, "recall", **query, known_at="@1")
     assert ids(then) == {"port"} and "recall" not in then
     assert then["said"] == "1 memory recalled. As known after event 1."
-    why = told(client, "why", **query, id="port", known_at="@1")["said"]
+    why = call_tool(client, "why", **query, id="port", known_at="@1")["said"]
     assert why.startswith("Returned as number 1") and why.endswith("As known after event 1.")
     assert log.head() == head + 1  # the receipt of what is known now alone
 
@@ -523,7 +526,7 @@ def test_known_at_ignores_later_events(client: FlaskClient, log: EventLog):
 def test_history_is_of_a_key_or_a_memory(client: FlaskClient, log: EventLog, asked: dict):
     draft(log, "us", "We deploy to us-east", "2026-01-01", key="deploy.region", value="us-east")
     draft(log, "eu", "We deploy to eu-west", "2026-06-01", key="deploy.region", value="eu-west")
-    newest, oldest = told(client, "history", **asked)["memories"]
+    newest, oldest = call_tool(client, "history", **asked)["memories"]
     assert (newest["value"], newest["until"]) == ("eu-west", None)
     assert (oldest["value"], oldest["from"][:10], oldest["until"][:10]) == (
         *("us-east", "2026-01-01"),
@@ -533,23 +536,26 @@ def test_history_is_of_a_key_or_a_memory(client: FlaskClient, log: EventLog, ask
 
 
 def test_the_history_of_another_projects_key_is_read_by_its_name(client: FlaskClient):
-    kept(client, "We deploy to us", key="deploy.region", value="us", project="acme/web")
+    remember(client, "We deploy to us", key="deploy.region", value="us", project="acme/web")
     assert "`project` names another" in refused(client, "history", key="deploy.region")
-    (value,) = told(client, "history", key="deploy.region", project="acme/web")["memories"]
+    (value,) = call_tool(client, "history", key="deploy.region", project="acme/web")["memories"]
     assert value["value"] == "us"
 
 
 def test_why_names_the_stage_that_drops_a_memory(client: FlaskClient, log: EventLog):
-    here, there = kept(client, RULE), kept(client, "pnpm there", project="acme/web")
+    here, there = remember(client, RULE), remember(client, "pnpm there", project="acme/web")
     query = {"query": "pnpm"}
-    answer = told(client, "why", **query, id=here)
+    answer = call_tool(client, "why", **query, id=here)
     assert answer["said"].startswith("Returned as number 1: lexical #1")
     head = log.head()
-    assert "ask with that `project`" in told(client, "why", **query, id=there)["said"]
-    assert "Returned" in told(client, "why", **query, id=there, project="acme/web")["said"]
-    assert "the query is for goal" in told(client, "why", **query, id=here, kinds=["goal"])["said"]
-    told(client, "forget", id=here)
-    assert "it was forgotten" in told(client, "why", **query, id=here)["said"]
+    assert "ask with that `project`" in call_tool(client, "why", **query, id=there)["said"]
+    assert "Returned" in call_tool(client, "why", **query, id=there, project="acme/web")["said"]
+    assert (
+        "the query is for goal"
+        in call_tool(client, "why", **query, id=here, kinds=["goal"])["said"]
+    )
+    call_tool(client, "forget", id=here)
+    assert "it was forgotten" in call_tool(client, "why", **query, id=here)["said"]
     assert log.head() == head + 1  # no receipt of any
 
 
@@ -557,24 +563,22 @@ def test_a_timeline_goes_from_the_oldest_to_the_newest(client: FlaskClient, log:
     draft(log, "b", "pnpm replaced npm", "2026-06-01")
     draft(log, "a", "npm was slow on the build machines", "2026-01-01")
     draft(log, "c", "The office moved to Bern", "2026-07-01")
-    memories = told(client, "timeline")["memories"]
+    memories = call_tool(client, "timeline")["memories"]
     assert [memory["id"] for memory in memories] == ["a", "b", "c"]
-    assert [memory["id"] for memory in told(client, "timeline", topic="npm")["memories"]] == [
-        "a",
-        "b",
-    ]
-    since = told(client, "timeline", since="2026-05-01", until="2026-07-01")["memories"]
+    about = call_tool(client, "timeline", topic="npm")["memories"]
+    assert [memory["id"] for memory in about] == ["a", "b"]
+    since = call_tool(client, "timeline", since="2026-05-01", until="2026-07-01")["memories"]
     assert [memory["id"] for memory in since] == ["b"]
-    assert [memory["id"] for memory in told(client, "timeline", limit=1)["memories"]] == ["c"]
+    assert [memory["id"] for memory in call_tool(client, "timeline", limit=1)["memories"]] == ["c"]
 
 
 def test_a_link_is_created_once_with_trust_agent(client: FlaskClient, log: EventLog):
-    effect, cause = kept(client, "The build broke"), kept(client, "npm 12 dropped a flag")
+    effect, cause = remember(client, "The build broke"), remember(client, "npm 12 dropped a flag")
     edge = {"id": effect, "target": cause, "relation": "cause"}
-    assert [told(client, "link", **edge)["new"] for _ in range(2)] == [True, False]
+    assert [call_tool(client, "link", **edge)["new"] for _ in range(2)] == [True, False]
     *_, event = log.read()
     assert (event.kind, event.trust, log.head()) == ("linked", "agent", 3)
-    edges = told(client, "get_memory", id=cause)["edges"]
+    edges = call_tool(client, "get_memory", id=cause)["edges"]
     assert edges == [{"source": effect, "relation": "cause", "target": cause}]
     assert "linked to itself" in refused(client, "link", **edge | {"target": effect})
 
@@ -584,49 +588,49 @@ def test_a_link_is_created_once_with_trust_agent(client: FlaskClient, log: Event
 
 def test_recent_lists_the_newest_first_and_since_when(client: FlaskClient):
     for kind in ("fact", "decision"):
-        kept(client, f"this is a {kind}", kind=kind)
-    memories = told(client, "recent", since="1d")["memories"]
+        remember(client, f"this is a {kind}", kind=kind)
+    memories = call_tool(client, "recent", since="1d")["memories"]
     assert [memory["kind"] for memory in memories] == ["decision", "fact"]
-    assert "memories" not in told(client, "recent", since="2030-01-01")
-    assert len(told(client, "recent", kinds="fact")["memories"]) == 1
+    assert "memories" not in call_tool(client, "recent", since="2030-01-01")
+    assert len(call_tool(client, "recent", kinds="fact")["memories"]) == 1
 
 
 def test_an_overview_has_rules_what_holds_goals_and_background(client: FlaskClient, log: EventLog):
     rule = commands.record(log, Draft(content=RULE, kind="lesson"), NOW).event.id
-    advice = kept(client, "Run pnpm dedupe after an upgrade", kind="lesson")
-    decision = kept(client, "We deploy to eu-west-1", kind="decision")
-    fact = kept(client, "pnpm is faster here")
-    goal = told(client, "goals", content="Ship with pnpm only")["id"]
-    overview = told(client, "project_overview")
+    advice = remember(client, "Run pnpm dedupe after an upgrade", kind="lesson")
+    decision = remember(client, "We deploy to eu-west-1", kind="decision")
+    fact = remember(client, "pnpm is faster here")
+    goal = call_tool(client, "goals", content="Ship with pnpm only")["id"]
+    overview = call_tool(client, "project_overview")
     groups = {
         name: [memory["id"] for memory in overview[name]] for name in ("rules", "now", "goals")
     }
     assert groups == {"rules": [rule], "now": [decision], "goals": [goal]}
     assert {fact, advice} <= {memory["id"] for memory in overview["background"]}
-    assert ids(told(client, "project_overview", topic="pnpm")) == {rule, advice, fact, goal}
+    assert ids(call_tool(client, "project_overview", topic="pnpm")) == {rule, advice, fact, goal}
 
 
 # Resources, the prompt and completion
 
 
 def test_memories_are_resources(client: FlaskClient):
-    id_ = kept(client, RULE)
+    id_ = remember(client, RULE)
     (resource,) = legacy(client, "resources/list").json["result"]["resources"]
     assert (resource["uri"], resource["title"]) == (f"memory://{id_}", RULE)
     read = legacy(client, "resources/read", uri=resource["uri"]).json["result"]["contents"]
     assert read[0]["uri"] == resource["uri"]
     assert RULE in read[0]["text"] and read[0]["text"].startswith(OPENING)
-    told(client, "forget", id=id_)
+    call_tool(client, "forget", id=id_)
     assert "error" in legacy(client, "resources/read", uri=resource["uri"]).json
 
 
 def test_resources_are_limited_to_twenty(client: FlaskClient):
-    told(client, "remember_batch", memories=[f"service {n} listens on {n}" for n in range(50)])
+    call_tool(client, "remember_batch", memories=[f"service {n} listens on {n}" for n in range(50)])
     assert len(legacy(client, "resources/list").json["result"]["resources"]) == 20
 
 
 def test_episodes_are_resources_once_their_turn_is_over(client: FlaskClient, log: EventLog):
-    kept(client, RULE)
+    remember(client, RULE)
     prompted = Prompted(prompt="why does the cart lose items?", intent="work")
     log.append([Event("turn1", NOW, prompted, "turn1", session="s1")])
     assert "error" in legacy(client, "resources/read", uri="episode://turn1").json
@@ -653,15 +657,15 @@ def complete(client: FlaskClient, ref: dict, name: str, beginning: str) -> list[
 def test_completion_offers_only_ids_of_this_project(client: FlaskClient):
     template, _ = legacy(client, "resources/templates/list").json["result"]["resourceTemplates"]
     ref = {"type": "ref/resource", "uri": template["uriTemplate"]}
-    kept(client, RULE, id="abc")
-    kept(client, "another one", id="abd", project="acme/web")
+    remember(client, RULE, id="abc")
+    remember(client, "another one", id="abd", project="acme/web")
     assert complete(client, ref, "id", "ab") == complete(client, ref, "id", "") == ["abc"]
     assert complete(client, ref, "id", "x") == complete(client, ref, "no", "a") == []
 
 
 def test_the_brief_prompt_is_rendered_and_its_arguments_completed(client: FlaskClient):
-    kept(client, RULE, kind="lesson", project="acme/web", tags=["tooling"])
-    kept(client, "The clock is injected", tags=["login"])
+    remember(client, RULE, kind="lesson", project="acme/web", tags=["tooling"])
+    remember(client, "The clock is injected", tags=["login"])
     ref = {"type": "ref/prompt", "name": "brief"}
     assert complete(client, ref, "project", "web") == ["acme/web"]
     assert complete(client, ref, "topic", "lo") == ["login"]
@@ -671,7 +675,7 @@ def test_the_brief_prompt_is_rendered_and_its_arguments_completed(client: FlaskC
 
 
 def test_remember_stores_all_fields_of_a_memory(client: FlaskClient, log: EventLog):
-    kept(
+    remember(
         client, "We deploy to eu", kind="decision", key="deploy.region", value="eu", importance=0.9
     )
     body = next(log.read()).body

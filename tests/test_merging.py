@@ -172,11 +172,8 @@ def live(chance: random.Random, homes: Sequence[Home], steps: int) -> None:
         home = chance.choice(homes)
         match chance.randrange(10):
             case 0 | 1:
-                send(
-                    chance,
-                    chance.choice([other_home for other_home in homes if other_home is not home]),
-                    home,
-                )
+                others = [other for other in homes if other is not home]
+                send(chance, chance.choice(others), home)
             case 2:
                 home.build()
             case _:

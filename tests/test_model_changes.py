@@ -226,10 +226,7 @@ def test_failed_embeddings_are_retried_once_the_model_is_back(tenant, log):
     reader = Reader(tenant, log, model := Model(gives=1))
     query = LexicalEmbedder().embed(["note 2"])[0]
     with reader.view() as view:
-        assert [round(cosine, 4) > 0 for cosine in view.tail.cosines(query).tolist()] == [
-            True,
-            False,
-        ]
+        assert (view.tail.cosines(query).round(4) > 0).tolist() == [True, False]
         model.gives = 9
         assert view.tail.cosines(query)[1] == pytest.approx(1, abs=1e-5)
 

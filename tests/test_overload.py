@@ -71,6 +71,10 @@ class Connected(SimpleNamespace):
         self.will_close = True
 
 
+def closing(there: dict[int, Connected]) -> list[bool]:
+    return [connection.will_close for connection in there.values()]
+
+
 def channels(*coming: object) -> dict[int, Connected]:
     return {
         number: Connected(request=request, requests=[], will_close=False)
@@ -85,11 +89,11 @@ def test_incomplete_requests_are_disconnected():
     connections.look()
     now[0] += http_access.FIRST_S
     connections.look()
-    assert [connection.will_close for connection in there.values()] == [False, False, True]
+    assert closing(there) == [False, False, True]
     there[1].request = "a new one"  # it is given its own time
     now[0] += http_access.REQUEST_S - http_access.FIRST_S
     connections.look()
-    assert [connection.will_close for connection in there.values()] == [True, False, True]
+    assert closing(there) == [True, False, True]
 
 
 def test_unauthenticated_connections_are_dropped_oldest_first(monkeypatch):
@@ -99,13 +103,7 @@ def test_unauthenticated_connections_are_dropped_oldest_first(monkeypatch):
     connections.know(there[0])
     there[1].requests.append("is being answered")
     connections.make_room()
-    assert [connection.will_close for connection in there.values()] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-    ]
+    assert closing(there) == [False, False, True, True, False]
 
 
 def test_connections_without_a_token_stay_unauthenticated(home: Path):

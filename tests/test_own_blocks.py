@@ -84,13 +84,6 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
     return f"{text}\n{again}".strip()
 
 
-def stored(tenants: OpenTenants) -> list[str]:
-    """Return the stored body of every event in the log."""
-    opened = tenants.get("default")
-    opened.notes.write()
-    return [encode(event.body) for event in opened.log.read()]
-
-
 def test_fifty_turns_of_our_own_blocks_leave_nothing_behind(
     client: FlaskClient, tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch
 ):
@@ -100,7 +93,9 @@ def test_fifty_turns_of_our_own_blocks_leave_nothing_behind(
         block = a_turn(client, f"s{number // 5}", number, block) or block
         injected += block
     assert [text for text in KNOWN if text not in injected] == []
-    bodies = stored(tenants)
+    opened = tenants.get("default")
+    opened.notes.write()
+    bodies = [encode(event.body) for event in opened.log.read()]
     assert [body for body in bodies if contains(body)] == []
     for text in KNOWN:
         assert sum(text in body for body in bodies) == 1, text

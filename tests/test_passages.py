@@ -54,11 +54,8 @@ def test_a_turn_is_shown_as_what_was_asked_ran_and_was_answered():
         "trust": "tool",
     }
     passages = lines(turn, "parser")
-    assert [line[:11].strip() for line in passages if line[:11].strip()] == [
-        "asked",
-        "ran",
-        "agent",
-    ]
+    labels = [line[:11].strip() for line in passages]
+    assert [label for label in labels if label] == ["asked", "ran", "agent"]
     text = " ".join(line[11:] for line in passages)
     assert "Why does the parser hang?" in text
     assert "$ pytest tests/test_parser.py -> failed: hangs" in text

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from agent import Agent
-from background import end, mnemolog, said, until
+from background import end, said, until
 from click.testing import CliRunner
 from dashboard_page import application, browser
 from mcp_client import TOKEN, message, send
 from new_tenants import new_tenants
+from test_recording import work
 
 from serve import client as hook_client
 from serve.app import create_app
@@ -27,6 +28,8 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 
+__all__ = ["work"]  # a fixture
+
 PROMPT = "we always deploy from eu-west-1, remember where the zanzibar job runs"
 
 
@@ -34,15 +37,6 @@ PROMPT = "we always deploy from eu-west-1, remember where the zanzibar job runs"
 def tenants(home: Path) -> Iterator[OpenTenants]:
     with new_tenants(home) as opened:
         yield opened
-
-
-@pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository, which we stand in."""
-    folder = tmp_path / "work"
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    monkeypatch.chdir(folder)
-    return folder
 
 
 @pytest.fixture
@@ -318,19 +312,13 @@ def test_the_hook_client_forwards_the_recording_variable(home: Path):
         end(home)
 
 
-def test_a_pause_outlives_the_server(home: Path):
-    said("init")
-    said("start")
-    try:
-        said("pause", "--session", "s1")
-        mnemolog("stop")
-        said("start")
-        fire("UserPromptSubmit")
-        mnemolog("stop")
-        with EventLog(tenant.tenant(home).log) as log:
-            assert list(log.read()) == []
-    finally:
-        end(home)
+def test_a_pause_outlives_the_server(home: Path, work: Path):
+    run("pause", "--session", "s1")
+    for session, count in (("s1", 0), ("s2", 1)):
+        with new_tenants(home) as restarted:
+            agent = Agent.start(restarted, work, lambda: time.time_ns() // 1000).again(session)
+            agent.asked(PROMPT)
+            assert len(agent.events("prompted")) == count
 
 
 def test_without_a_server_a_run_that_is_off_starts_none_and_is_known_later(home: Path):

@@ -13,11 +13,9 @@ from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree
 
-import apsw
 import dagster as dg
 import msgspec
 import numpy as np
@@ -96,20 +94,6 @@ def remember(settings: Settings, name: str, *contents: str) -> Tenant:
     with EventLog(tenant_.log, create=True) as log:
         commands.record_batch(log, [commands.Draft(content=content) for content in contents], NOW)
     return tenant_
-
-
-def plant_block(tenant_: Tenant) -> None:
-    """Write a memory that is a block of ours past every check, as a bug in them would."""
-    body = events.encode(events.Recorded(content=frame.OPENING))
-    row = ("planted", NOW, "recorded", "planted", None, None, None, "user", body)
-    digest = sha256(msgspec.json.encode(row)).digest()
-    connection = apsw.Connection(str(tenant_.log))
-    connection.execute(
-        "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, digest),
-    )
-    connection.close()
 
 
 def build_in_process(
@@ -326,9 +310,10 @@ def test_each_manifest_adds_a_point_to_the_growth_plot(settings, default, instan
     assert drawn["memories in each published manifest"] == [[2], [2, 3]]
 
 
-def test_failing_check_leaves_what_is_served(settings, default, served, instance):
+def test_failing_check_leaves_what_is_served(settings, default, served, instance, plant):
     before = default.head.read_bytes()
-    plant_block(default)
+    with EventLog(default.log) as log:
+        plant(log, "planted", events.Recorded(content=frame.OPENING))
     result = build_in_process(settings, instance)
     assert not result.success
     assert default.head.read_bytes() == before
@@ -355,8 +340,9 @@ def test_every_asset_check_table_and_column_says_what_it_is(settings):
         assert [name for name in projection.schemas if f"- `{name}`: " not in text] == []
 
 
-def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instance):
-    plant_block(default)
+def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instance, plant):
+    with EventLog(default.log) as log:
+        plant(log, "planted", events.Recorded(content=frame.OPENING))
     result = build_in_process(settings, instance)
     logged = instance.all_logs(result.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
     failed = [
@@ -370,8 +356,9 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
     assert refusal.reasons == [f"no_self_injection: {failed[0].description}"]
 
 
-def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default):
-    plant_block(default)
+def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default, plant):
+    with EventLog(default.log) as log:
+        plant(log, "planted", events.Recorded(content=frame.OPENING))
     published = in_process.build(settings, "default", lambda event: None)
     with EventLog(default.log) as log:
         assert published.watermark == log.head()
@@ -442,8 +429,9 @@ def test_a_pinned_question_that_fails_is_a_warning_of_the_canaries(settings, def
     assert id_ in check.metadata["missed"].value and "first" not in check.metadata["missed"].value
 
 
-def test_refused_step_is_not_tried_again(settings, default, instance):
-    plant_block(default)
+def test_refused_step_is_not_tried_again(settings, default, instance, plant):
+    with EventLog(default.log) as log:
+        plant(log, "planted", events.Recorded(content=frame.OPENING))
     result = build_in_process(settings, instance)
     assert not [event for event in result.all_events if event.is_step_up_for_retry]
 

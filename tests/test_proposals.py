@@ -36,30 +36,23 @@ def notes(log: EventLog) -> EventLog:
 def a_plan(log: EventLog, now: int = NOW, project: str | None = None) -> str:
     """Propose to merge two notes and to weigh a third; return the plan's id."""
     draft = Draft(id="merged", content="We deploy on Mondays", source_ids=("n0", "n1"))
-    plan_steps: tuple[Step, ...] = (
+    rows = fold_log(log).rows
+    changes: tuple[Step, ...] = (
         steps.record(draft, Made(job="consolidate"), now, "they say the same"),
-        steps.supersede(
-            fold_log(log).rows["n0"], "merged", "it says so too", by_says=draft.content
-        ),
-        steps.supersede(
-            fold_log(log).rows["n1"], "merged", "it says so too", by_says=draft.content
-        ),
-        steps.revise(fold_log(log).rows["n2"], Revised(importance=0.9), "it is asked for daily"),
+        steps.supersede(rows["n0"], "merged", "it says so too", by_says=draft.content),
+        steps.supersede(rows["n1"], "merged", "it says so too", by_says=draft.content),
+        steps.revise(rows["n2"], Revised(importance=0.9), "it is asked for daily"),
     )
     body = Planned(
-        job="consolidate",
-        watermark=log.head(),
-        steps=plan_steps,
-        looked_at=3,
-        notes=("of one night",),
+        job="consolidate", watermark=log.head(), steps=changes, looked_at=3, notes=("of one night",)
     )
     return plans.propose(log, body, now, project).id
 
 
 def a_recommendation(log: EventLog, now: int = NOW) -> str:
-    memory_ = fold_log(log).rows["n2"]
-    change = Change(log.head(), (steps.archive(memory_, "nobody asked for it"),))
-    event = recommendations.proposal("archive", [memory_], change, "nobody asked for it", now)
+    memory = fold_log(log).rows["n2"]
+    change = Change(log.head(), (steps.archive(memory, "nobody asked for it"),))
+    event = recommendations.proposal("archive", [memory], change, "nobody asked for it", now)
     return log.append([event])[0].event.id
 
 

@@ -168,12 +168,8 @@ def test_a_released_memory_is_again_what_it_was(built, plant):
     table = build.digests(built.log, built.embedder, built.log.head())["memories"]["memories"]
     rows = {row["id"]: row for row in table.to_pylist()}
     assert (rows["put-away"]["state"], rows["put-away"]["ended_at"]) == ("archived", NOW + 1)
-    superseded = rows["replaced"]
-    assert (superseded["state"], superseded["superseded_by"], superseded["ended_at"]) == (
-        "superseded",
-        "m01",
-        NOW + 2,
-    )
+    superseded = {"state": "superseded", "superseded_by": "m01", "ended_at": NOW + 2}
+    assert superseded.items() <= rows["replaced"].items()
 
 
 def test_an_export_keeps_what_is_in_quarantine_and_says_so(built, tmp_path):

@@ -113,10 +113,8 @@ def test_two_notes_in_other_words_may_be_merged_but_not_two_values(log: EventLog
     (recommendation,) = look()
     assert whats([recommendation]) == [("merge", (short, long))]
     recommendations.accept(log, recommendation.id, LATER)
-    assert (fold_log(log).rows[short].state, fold_log(log).rows[short].superseded_by) == (
-        SUPERSEDED,
-        long,
-    )
+    merged = fold_log(log).rows[short]
+    assert (merged.state, merged.superseded_by) == (SUPERSEDED, long)
 
 
 def test_several_facts_in_one_may_be_parted_and_taken_back(
@@ -220,11 +218,8 @@ def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, lo
     parted, long = say(LIST), say(LONG)
     look()
     listed = invoke()["recommendations"]
-    ids = {recommendation["source_ids"][0]: recommendation["id"] for recommendation in listed}
-    assert {recommendation["state"] for recommendation in listed} == {"pending"} and ids.keys() == {
-        parted,
-        long,
-    }
+    ids = {item["source_ids"][0]: item["id"] for item in listed}
+    assert {item["state"] for item in listed} == {"pending"} and ids.keys() == {parted, long}
     assert "3 facts in one" in CliRunner().invoke(main, ["recommendations"]).output
     text = CliRunner().invoke(main, ["recommendations", "show", ids[parted][:8]]).output
     assert "+ it runs every night" in text
@@ -233,10 +228,7 @@ def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, lo
     assert plans.find(log, accepted["plan"]).state == "applied"
     assert invoke("reject", ids[long], "--reason", "as is")["rejected"] == [ids[long]]
     assert invoke()["recommendations"] == []
-    states = {
-        recommendation["id"]: recommendation["state"]
-        for recommendation in invoke("--all")["recommendations"]
-    }
+    states = {item["id"]: item["state"] for item in invoke("--all")["recommendations"]}
     assert states == {ids[parted]: "accepted", ids[long]: "rejected"}
 
 

@@ -13,22 +13,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torture.secret_kinds import ALNUM, BASE32, BASE64, URLSAFE, draw
+from torture.secret_kinds import HEX as LOWER_HEX
 
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find, find_in_all, redact, redact_value
 from store.redaction.token_patterns import ISSUED, Pattern
 
-LOWER_HEX = "0123456789abcdef"
-ALNUM = string.ascii_letters + string.digits
-URLSAFE = ALNUM + "-_"
-BASE64 = ALNUM + "+/"
-BASE32 = string.ascii_uppercase + "234567"
-
 Sample = tuple[str, str]  # the text to place, and the part of it that must not survive
-
-
-def draw(rng: random.Random, alphabet: str, size: int) -> str:
-    return "".join(rng.choices(alphabet, k=size))
 
 
 def issued(prefix: str, alphabet: str, size: int, suffix: str = "") -> Callable[..., Sample]:
@@ -37,10 +29,6 @@ def issued(prefix: str, alphabet: str, size: int, suffix: str = "") -> Callable[
         return prefix + body + suffix, body
 
     return sample
-
-
-def named(before: str, alphabet: str, size: int, after: str = "") -> Callable[..., Sample]:
-    return issued(before, alphabet, size, after)
 
 
 def jwt(rng: random.Random) -> Sample:
@@ -103,7 +91,7 @@ def assigned(name: str, sign: str, quote: str = "") -> Callable[..., Sample]:
 
 KINDS: dict[str, Callable[..., Sample]] = {
     "aws access key": issued("AK" + "IA", BASE32, 16),
-    "aws secret": named("aws_secret_access_key=", BASE64, 40),
+    "aws secret": issued("aws_secret_access_key=", BASE64, 40),
     "github p": issued("gh" + "p_", ALNUM, 36),
     "github o": issued("gh" + "o_", ALNUM, 36),
     "github u": issued("gh" + "u_", ALNUM, 36),
@@ -139,7 +127,7 @@ KINDS: dict[str, Callable[..., Sample]] = {
     "ssh": block("OPENSSH PRIVATE KEY"),
     "pgp": block("PGP PRIVATE KEY BLOCK"),
     "url password": url,
-    "bearer": named("Authorization: Bearer ", URLSAFE, 40),
+    "bearer": issued("Authorization: Bearer ", URLSAFE, 40),
     "basic": basic,
     "password quoted": assigned("password", " = ", '"'),
     "password plain": assigned("db_password", ": "),
@@ -159,7 +147,7 @@ KINDS: dict[str, Callable[..., Sample]] = {
     "supabase": issued("sb" + "p_", LOWER_HEX, 40),
     "groq": issued("gs" + "k_", ALNUM, 52),
     "replicate": issued("r" + "8_", ALNUM, 37),
-    "cloudflare": named("CLOUDFLARE_API_TOKEN=", URLSAFE, 40),
+    "cloudflare": issued("CLOUDFLARE_API_TOKEN=", URLSAFE, 40),
     "sentry": dsn,
 }
 

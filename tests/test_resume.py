@@ -1,12 +1,12 @@
 """A build that is killed while it embeds loses the batch under way and no other."""
 
 import json
-import time
 import urllib.request
 from collections import Counter
 
 import numpy as np
 import pytest
+from background import until
 from embedding_server import DIMENSION, EmbeddingServer
 
 from store.index import vector_cache
@@ -75,7 +75,7 @@ def test_a_killed_build_is_gone_on_with(server, log, tenant, child, home, monkey
     server.slow_after = 3
     code = BUILD.format(tests=str(Path(__file__).parent), home=str(home), url=server.url)
     process = child(code)
-    until(lambda: len(server.asked) > server.slow_after)
+    until(lambda: len(server.asked) > server.slow_after, 240)
     process.kill()
     process.communicate()
     under_way = server.asked[server.slow_after]
@@ -88,13 +88,6 @@ def test_a_killed_build_is_gone_on_with(server, log, tenant, child, home, monkey
     assert not tenant.journals.exists()
     at_once = build.digests(log, model, log.head())["vectors"]
     assert manifest.projections["vectors"].digest == digest(at_once)
-
-
-def until(holds) -> None:
-    patience = time.monotonic() + 240
-    while not holds():
-        assert time.monotonic() < patience
-        time.sleep(0.02)
 
 
 def test_a_journal_of_one_model_is_not_read_by_another(tmp_path):

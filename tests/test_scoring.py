@@ -56,12 +56,9 @@ def test_a_tier_that_nobody_gave_goes_by_kind_session_key_and_pin(remember):
 
 def test_pinning_later_changes_the_tier_until_unpinned(remember, log, clock):
     memory, other = remember(kind="bugfix"), remember(kind="bugfix", tier="working")
-    for memory_ in (memory, other):
-        commands.pin(log, memory_.id, clock())
-    assert [fold_log(log).rows[memory_.id].tier for memory_ in (memory, other)] == [
-        "semantic",
-        "working",
-    ]
+    for id_, tier in ((memory.id, "semantic"), (other.id, "working")):
+        commands.pin(log, id_, clock())
+        assert fold_log(log).rows[id_].tier == tier
     commands.pin(log, memory.id, clock(), pinned=False)
     assert fold_log(log).rows[memory.id].tier == "episodic"
     commands.revise(log, other.id, Revised(tier="auto"), clock())
@@ -93,8 +90,5 @@ def test_tool_content_has_lower_importance_than_user_content(remember):
 
 def test_goals_are_at_hand_milestones_happened_and_facts_hold(built):
     rows = fold_log(built.log).rows
-    assert {rows[id_].tier for id_ in ("g1", "s1", "k2", "m00")} == {
-        "working",
-        "episodic",
-        "semantic",
-    }
+    tiers = {rows[id_].tier for id_ in ("g1", "s1", "k2", "m00")}
+    assert tiers == {"working", "episodic", "semantic"}

@@ -19,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from background import until
 
 from serve.app import MAX_BODY
 from store.home.config import Settings
@@ -133,14 +134,6 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     yield server
     server.process.kill()
     server.process.wait()
-
-
-def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:
-    """Wait until something holds; fail where it never does."""
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def mode(path: Path) -> int:

@@ -282,12 +282,7 @@ def test_names_are_taken_out_of_the_question(asked: str, names: set[str], rest: 
 
 def test_a_note_that_answers_stands_before_turns_that_only_share_a_word(tmp_path: Path):
     home = tenant(tmp_path)
-    texts = [
-        "Did you paint the fence?",
-        "I did, all of it",
-        "And the gate?",
-        "I painted that first",
-    ]
+    texts = ("Did you paint the fence?", "I did, all of it", "And the gate?", "I painted it first")
     with EventLog(home.log, create=True) as log:
         turns = [
             Draft(content=text, session="s1", created_by=("Ana Ruiz", "Tom")[number % 2])

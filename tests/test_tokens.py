@@ -35,7 +35,9 @@ DAY_S = 86_400
 ALL: tuple[Scope, ...] = ("read", "write", "admin")
 
 
-def made(home: Path, *scopes: Scope, tenant: str = "team", **wanted: Any) -> tuple[Token, str]:
+def make_token(
+    home: Path, *scopes: Scope, tenant: str = "team", **wanted: Any
+) -> tuple[Token, str]:
     return tokens.make(home, tenant, Wanted(scopes=scopes or ALL, **wanted), NOW)
 
 
@@ -43,7 +45,7 @@ def made(home: Path, *scopes: Scope, tenant: str = "team", **wanted: Any) -> tup
 
 
 def test_only_a_hash_is_kept_of_it(home: Path):
-    token, text = made(home)
+    token, text = make_token(home)
     written = (home / "tokens.json").read_text()
     assert text.startswith(f"mnemo_{token.id}_") and len(text) > 50
     assert text not in written and text.split("_", 2)[2] not in written
@@ -52,8 +54,8 @@ def test_only_a_hash_is_kept_of_it(home: Path):
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
 def test_a_secret_pasted_as_its_name_is_not_kept(home: Path):
-    _, secret = made(home)
-    token, _ = made(home, name=f"ci {secret}")
+    _, secret = make_token(home)
+    token, _ = make_token(home, name=f"ci {secret}")
     assert token.name.startswith("ci ")
     assert secret.encode() not in (home / "tokens.json").read_bytes()
 
@@ -61,7 +63,7 @@ def test_a_secret_pasted_as_its_name_is_not_kept(home: Path):
 def test_the_files_are_their_owners_alone(home: Path):
     mask = os.umask(0)  # whatever the user's mask lets through
     try:
-        made(home)
+        make_token(home)
     finally:
         os.umask(mask)
     for path in (home, *home.iterdir()):
@@ -69,7 +71,7 @@ def test_the_files_are_their_owners_alone(home: Path):
 
 
 def test_a_file_that_others_may_write_makes_nobody_known(home: Path):
-    token, text = made(home)
+    token, text = make_token(home)
     callers = Callers(Settings(home), OWNERS, lambda: NOW)
     (home / "tokens.json").chmod(0o644)
     assert callers.of(text, "/v1/recall", None) is None
@@ -82,7 +84,7 @@ def test_a_file_that_others_may_write_makes_nobody_known(home: Path):
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"tokens": 5}', b"\xff", b'{"tokens": [{}]}'])
 def test_a_file_that_cannot_be_read_makes_only_the_owner_known(home: Path, content: bytes):
-    _, text = made(home)
+    _, text = make_token(home)
     (home / "tokens.json").write_bytes(content)
     callers = Callers(Settings(home), OWNERS, lambda: NOW)
     assert callers.of(text, "/v1/recall", None) is None
@@ -94,8 +96,8 @@ def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
 
     def work() -> None:
         for _ in range(5):
-            live, text = made(home)
-            gone_token, _ = made(home)
+            live, text = make_token(home)
+            gone_token, _ = make_token(home)
             tokens.revoke(home, gone_token.id, NOW)
             texts.append(text)
             assert tokens.find_active(text, tokens.every(home), NOW) == live
@@ -115,7 +117,7 @@ def test_another_process_may_change_the_file(
     home: Path, child: Callable[..., Any], request: pytest.FixtureRequest
 ):
     callers = Callers(Settings(home), OWNERS, lambda: NOW)
-    token, text = made(home)
+    token, text = make_token(home)
     assert callers.of(text, "/v1/recall", None)
     code = (
         "import sys; from pathlib import Path; from store.home import tokens\n"
@@ -128,8 +130,8 @@ def test_another_process_may_change_the_file(
 
 
 def test_one_that_ended_long_ago_is_listed_no_more(home: Path):
-    old, _ = made(home)
-    short, _ = made(home, ttl_s=DAY_S)
+    old, _ = make_token(home)
+    short, _ = make_token(home, ttl_s=DAY_S)
     tokens.revoke(home, old.id, NOW)
     later = NOW + tokens.KEPT_US + DAY_S * 1_000_000
     tokens.make(home, "team", Wanted(scopes=("read",)), later)
@@ -137,14 +139,14 @@ def test_one_that_ended_long_ago_is_listed_no_more(home: Path):
 
 
 def test_a_text_of_ours_is_a_secret_that_no_memory_keeps(home: Path):
-    _, text = made(home)
+    _, text = make_token(home)
     assert text not in redact(f"the CI asks with {text} since May")
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "\x1b[2J", "\u202eback"])
 def test_a_name_is_one_line_that_shows(home: Path, name: str):
     with pytest.raises(InvalidInput):
-        made(home, name=name)
+        make_token(home, name=name)
 
 
 # What it opens
@@ -156,15 +158,15 @@ def callers(home: Path) -> Callers:
 
 
 def test_a_token_is_its_tenant_and_scopes(home: Path, callers: Callers):
-    token, text = made(home, "read", name="ci", per_minute=7)
+    token, text = make_token(home, "read", name="ci", per_minute=7)
     caller = callers.of(text, "/v1/recall", None)
     assert caller == Caller("ci", "team", frozenset({"read"}), token.id, 7)
     assert not caller.is_owner and caller.tenant_for("other") == "team"
 
 
 def test_what_is_nearly_a_token_opens_nothing(home: Path, callers: Callers):
-    token, text = made(home)
-    other, foreign = made(home, tenant="other")
+    token, text = make_token(home)
+    other, foreign = make_token(home, tenant="other")
     secret = text.split("_", 2)[2]
     wrong = [
         *("", "mnemo", "mnemo_", "mnemo__", f"mnemo_{token.id}", f"mnemo_{token.id}_"),
@@ -177,7 +179,7 @@ def test_what_is_nearly_a_token_opens_nothing(home: Path, callers: Callers):
 
 
 def test_one_that_is_revoked_is_dead_at_once(home: Path, callers: Callers):
-    token, text = made(home)
+    token, text = make_token(home)
     assert callers.of(text, "/v1/recall", None)
     first = tokens.revoke(home, token.id, NOW)
     assert callers.of(text, "/v1/recall", None) is None
@@ -185,7 +187,7 @@ def test_one_that_is_revoked_is_dead_at_once(home: Path, callers: Callers):
 
 
 def test_one_that_has_expired_is_dead(home: Path):
-    token, text = made(home, ttl_s=60)
+    token, text = make_token(home, ttl_s=60)
     now = [NOW]
     callers = Callers(Settings(home), OWNERS, lambda: now[0])
     now[0] = NOW + 60_000_000 - 1
@@ -196,7 +198,7 @@ def test_one_that_has_expired_is_dead(home: Path):
 
 
 def test_a_token_of_another_tenant_is_as_unknown_as_none(home: Path):
-    token, _ = made(home)
+    token, _ = make_token(home)
     for tenant, id_ in (("other", token.id), ("team", "nobody")):
         with pytest.raises(NotFound, match="no token"):
             tokens.revoke(home, id_, NOW, tenant)
@@ -230,7 +232,7 @@ def test_what_an_earlier_version_left_open_of_a_revoked_maker_is_ended(home: Pat
 
 
 def test_all_of_a_tenant_are_revoked_together(home: Path):
-    (mine, _), (others, _) = made(home), made(home, tenant="other")
+    (mine, _), (others, _) = make_token(home), make_token(home, tenant="other")
     assert tokens.revoke_all(home, "team", NOW) == 1
     assert tokens.revoke_all(home, "team", NOW) == 0
     states = {token.id: token.state(NOW) for token in tokens.every(home)}
@@ -242,19 +244,19 @@ def made_by(maker: Token, home: Path, **wanted: Any) -> Token:
 
 
 def test_a_token_makes_none_that_outlives_it(home: Path):
-    maker, _ = made(home, ttl_s=60)
+    maker, _ = make_token(home, ttl_s=60)
     assert made_by(maker, home).expires_at == maker.expires_at
     shorter = made_by(maker, home, ttl_s=59)
     assert shorter.expires_at == NOW + 59_000_000
     with pytest.raises(InvalidInput, match="ttl_s"):
         made_by(maker, home, ttl_s=61)
-    endless, _ = made(home)
+    endless, _ = make_token(home)
     assert made_by(endless, home).expires_at is None
 
 
 def test_a_token_that_was_revoked_meanwhile_makes_no_more(home: Path):
     # asked for before its tenant was deleted, made behind it: it would open the next of the name
-    maker, _ = made(home)
+    maker, _ = make_token(home)
     tokens.revoke_all(home, "team", NOW)
     with pytest.raises(Conflict, match="has ended"):
         made_by(maker, home)
@@ -265,13 +267,13 @@ def test_a_token_makes_only_so_many_and_the_owner_goes_on(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(tokens, "MOST_OF_TOKENS", 3)
-    maker, _ = made(home)
+    maker, _ = make_token(home)
     first = made_by(maker, home)
     made_by(maker, home)
     tokens.revoke(home, first.id, NOW)  # it is listed on, so ending some makes no room
     with pytest.raises(Conflict, match="ask the owner"):
         made_by(maker, home)
-    assert made(home)[0].state(NOW) == "active"
+    assert make_token(home)[0].state(NOW) == "active"
 
 
 @pytest.mark.parametrize("named", [None, "", "team", "default"])
@@ -330,12 +332,8 @@ def test_a_rare_token_may_ask_once_and_then_waits():
 def test_each_has_a_bucket_of_its_own_and_the_owner_none():
     rates = Rates(lambda: 0.0)
     caller, two = (Caller("ci", "team", frozenset({"read"}), id_, 1) for id_ in ("t1", "t2"))
-    assert [rates.wait_s(who) > 0 for who in (caller, caller, two, two)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
+    for each in (caller, two):
+        assert rates.wait_s(each) == 0 < rates.wait_s(each)
     assert all(rates.wait_s(OWNER) == 0 for _ in range(10_000))
 
 
@@ -373,7 +371,7 @@ def ask(
 def test_whatever_is_named_a_tokens_tenant_is_meant(
     client: FlaskClient, opened: OpenTenants, home: Path
 ):
-    _, text = made(home)
+    _, text = make_token(home)
     for number, body in enumerate(({}, {"tenant": "default"}, {"tenant": "nobody"})):
         note = {"id": f"n{number}", "content": f"the tide comes at {number}"} | body
         assert ask(client, text, "POST", "/v1/memories?tenant=default", note).status_code == 400
@@ -404,7 +402,7 @@ def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(
     (repository / ".git").mkdir(parents=True)
     (repository / ".git" / "config").write_text('[remote "origin"]\n url = git@x.org:acme/secret\n')
     (repository / ".mnemolog.toml").write_text("top_k = 3\n")
-    _, text = made(home)
+    _, text = make_token(home)
     call = message("tools/call", {"name": "remember", "arguments": {"content": "the tide comes"}})
     edit = {"file_path": str(repository / "src" / "a.py"), "new_string": "b"}
     used = {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": edit}
@@ -435,7 +433,7 @@ def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(
 def test_a_token_does_what_its_scopes_allow(
     client: FlaskClient, home: Path, scopes: tuple[Scope, ...], may: set[str]
 ):
-    _, text = made(home, *scopes)
+    _, text = make_token(home, *scopes)
     requests = {
         "read": ("POST", "/v1/recall", {"query": "the tide"}),
         "write": ("POST", "/v1/memories", {"content": "the tide comes at noon"}),
@@ -470,7 +468,7 @@ BOTH = {"goals"}  # it lists them, too
 def test_a_tool_that_a_token_may_not_use_is_not_there_for_it(
     client: FlaskClient, home: Path, scopes: tuple[Scope, ...], there: set[str]
 ):
-    _, text = made(home, *scopes)
+    _, text = make_token(home, *scopes)
 
     def rpc(method: str, **params: object) -> Any:
         return ask(client, text, "POST", "/mcp", message(method, params)).json
@@ -486,7 +484,7 @@ def test_a_tool_that_a_token_may_not_use_is_not_there_for_it(
 
 
 def test_a_token_that_may_only_write_is_told_nothing_that_is_kept(client: FlaskClient, home: Path):
-    (_, writes), (_, reads) = made(home, "write"), made(home, "read", "write")
+    (_, writes), (_, reads) = make_token(home, "write"), make_token(home, "read", "write")
     for id_, kind in (("kept", "fact"), ("wanted", "goal"), ("new", "fact")):
         body = {"id": id_, "kind": kind, "content": f"the azurefox comes by {id_}"}
         assert ask(client, reads, "POST", "/v1/memories", body).status_code == 201
@@ -512,7 +510,7 @@ def test_a_token_that_may_only_write_is_told_nothing_that_is_kept(client: FlaskC
 
 
 def test_without_read_no_resource_prompt_or_completion_is_given(client: FlaskClient, home: Path):
-    _, text = made(home, "write")
+    _, text = make_token(home, "write")
     for method in ("resources/list", "resources/read", "prompts/get", "completion/complete"):
         answer = ask(client, text, "POST", "/mcp", message(method, {"uri": "memory://x"}))
         assert answer.json["error"]["code"] == OUT_OF_SCOPE
@@ -521,7 +519,7 @@ def test_without_read_no_resource_prompt_or_completion_is_given(client: FlaskCli
 def test_a_token_that_asks_too_often_is_told_when_to_come_back(
     client: FlaskClient, home: Path, seconds: list[float]
 ):
-    _, text = made(home, per_minute=60)
+    _, text = make_token(home, per_minute=60)
     responses = [ask(client, text, "POST", "/v1/recall", {"query": "tide"}) for _ in range(12)]
     assert [answer.status_code for answer in responses] == [200] * 10 + [429] * 2
     assert responses[-1].json["code"] == "too_many_requests"

@@ -21,10 +21,8 @@ def test_a_value_of_a_tool_takes_no_trusted_ones_place_until_a_person_restores_i
     fold = Fold()
     fold.apply(of_key(1, "agent", "eu"))
     fold.apply(of_key(2, trust, "mars"))
-    assert [(row.state, row.superseded_by) for row in fold.rows.values()] == [
-        (ACTIVE, None),
-        (SUPERSEDED, "k1"),
-    ]
+    states = [(row.state, row.superseded_by) for row in fold.rows.values()]
+    assert states == [(ACTIVE, None), (SUPERSEDED, "k1")]
     fold.apply(Event("r", NOW + 3, Restored(), "k2", seq=3))
     assert [row.state for row in fold.rows.values()] == [SUPERSEDED, ACTIVE]
 

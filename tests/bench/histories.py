@@ -158,12 +158,10 @@ def row(name: str, outcomes: Sequence[Outcome]) -> str:
     answerable = [outcome for outcome in outcomes if outcome.question["answers"]]
     none = [outcome for outcome in outcomes if not outcome.question["answers"]]
     cells = [sum(answer.within(places) for answer in answerable) for places in (1, 3, 5)]
-    cells += [sum(answer.is_near for answer in answerable)]
     cells += [
+        sum(answer.is_near for answer in answerable),
         sum(answer.is_kept for answer in answerable),
         sum(bool(answer.notes) for answer in answerable),
-    ]
-    cells += [
         sum(not answer.notes for answer in none),
         sum(answer.is_stored for answer in answerable),
     ]

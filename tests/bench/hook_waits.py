@@ -71,9 +71,8 @@ def _row(
         _end(home)
     beyond = [(seconds - statistics.median(bare)) * 1e3 for seconds in waited]
     p50, p95 = (statistics.quantiles(beyond[1:], n=100)[percent - 1] for percent in (50, 95))
-    return (
-        f"| {name} | {beyond[0]:.0f} ms | {p50:.0f} ms | {p95:.0f} ms | {answered} of {prompts} |"
-    )
+    times = f"{beyond[0]:.0f} ms | {p50:.0f} ms | {p95:.0f} ms"
+    return f"| {name} | {times} | {answered} of {prompts} |"
 
 
 def _warm(home: Path) -> None:

@@ -134,11 +134,8 @@ class Chores:
         prompt = self._pick(kind).format(**payload)
         steps: list[Session] = []
         if kind in ("do", "mend", "tidy"):
-            change = {
-                "file_path": payload["file"],
-                "old_string": payload["word"],
-                "new_string": "next",
-            }
+            file, word = payload["file"], payload["word"]
+            change = {"file_path": file, "old_string": word, "new_string": "next"}
             ran = {"command": self._random.choice(self._commands)}
             steps = [
                 {"tool": "Edit", "input": change, "ok": True, "output": ""},

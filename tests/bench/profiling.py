@@ -86,11 +86,8 @@ def report(title: str, stacks: Iterable[str]) -> None:
     within: Counter[str] = Counter()
     for line in stacks:
         frames, _, count = line.rpartition(" ")
-        names = [
-            _short(frame)
-            for frame in frames.split(";")
-            if frame and not frame.startswith("process ")
-        ]
+        calls = [frame for frame in frames.split(";") if frame.partition(" ")[0] != "process"]
+        names = [_short(frame) for frame in calls if frame]
         if not names or names[-1].startswith(_WAITING):
             continue
         alone[names[-1]] += int(count)

@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -64,7 +64,9 @@ def figures(
     quick = ["--quick"] if has_quick() else []
     ways = [quick, []] if is_quick_first else [[], quick]
     with serve(home) as server:
-        outcome = _told(size, home, server, seconds, [ways[n % 2] for n in range(builds)], clients)
+        outcome = _run_soak(
+            size, home, server, seconds, [ways[n % 2] for n in range(builds)], clients
+        )
         anonymous = server.anonymous_mib()
     wrong = problems(outcome)
     times = [(question.ended - question.began) * 1e3 for question in outcome.asked]
@@ -79,7 +81,7 @@ def figures(
     yield Note(_summary(size, outcome, wrong))
 
 
-def _told(
+def _run_soak(
     size: int,
     home: Path,
     server: Server,
@@ -132,11 +134,8 @@ def problems(outcome: Told) -> list[str]:
     """Return a line for all that should not have happened, the same for the same kind of thing."""
     written = {write.id: write for write in outcome.written}
     forgotten = {write.id: write for write in outcome.forgotten}
-    problems = [
-        f"write: {write.problem}"
-        for write in (*outcome.written, *outcome.forgotten)
-        if write.problem
-    ]
+    writes = (*outcome.written, *outcome.forgotten)
+    problems = [f"write: {write.problem}" for write in writes if write.problem]
     problems += ["a build was not answered from" for lag_s in outcome.lags_s if lag_s >= LATE_S]
     for question in outcome.asked:
         if question.problem:
@@ -146,22 +145,13 @@ def problems(outcome: Told) -> list[str]:
             problems.append("a memory came twice")
         if any(_before(forgotten.get(id_), question.began) for id_ in question.found):
             problems.append("a memory came that had been forgotten")
-        if _is_missing(question, written, forgotten):
+        if question.is_behind or question.about in question.found:
+            continue
+        forgetting = forgotten.get(question.about)
+        was_there = _before(written.get(question.about), question.began)
+        if was_there and (forgetting is None or forgetting.began > question.ended):
             problems.append("a memory that had been acknowledged was missing")
     return problems
-
-
-def _is_missing(
-    question: Asked, written: Mapping[str, Done], forgotten: Mapping[str, Done]
-) -> bool:
-    if (
-        question.is_behind
-        or question.about in question.found
-        or not _before(written.get(question.about), question.began)
-    ):
-        return False
-    forgetting = forgotten.get(question.about)
-    return forgetting is None or forgetting.began > question.ended
 
 
 def _before(write: Done | None, moment: float) -> bool:

@@ -306,11 +306,8 @@ class Life(RuleBasedStateMachine):
                 memory = view.tail.find(id_)
                 assert memory is not None, f"{id_} is lost"
                 state = memory.state, memory.pinned, memory.expires_at
-                assert state == (expected.state, expected.pinned, expected.expires_at), (
-                    id_,
-                    expected,
-                    state,
-                )
+                as_told = expected.state, expected.pinned, expected.expires_at
+                assert state == as_told, (id_, expected, state)
 
     def teardown(self) -> None:
         if not hasattr(self, "model"):
@@ -318,11 +315,10 @@ class Life(RuleBasedStateMachine):
         try:
             self._same_as_built_anew()
         finally:
-            for log in (
-                self.log,
-                *(event_log for event_log in self.dropped if isinstance(event_log, EventLog)),
-            ):
-                log.close()
+            self.log.close()
+            for dropped in self.dropped:
+                if isinstance(dropped, EventLog):
+                    dropped.close()
             shutil.rmtree(self.folder)
 
     def _same_as_built_anew(self) -> None:

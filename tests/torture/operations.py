@@ -166,10 +166,8 @@ def _mend(operation: str, body: dict[str, Any]) -> None:
         body.pop("turns" if body.get("memories") else "memories", None)
         if not body.get("turns") and not body.get("memories"):
             body["memories"] = [{"content": "We deploy on Mondays"}]
-    for draft in (
-        body,
-        *(memory for memory in body.get("memories") or () if isinstance(memory, dict)),
-    ):
+    memories = [memory for memory in body.get("memories") or () if isinstance(memory, dict)]
+    for draft in (body, *memories):
         if "created_at" in draft and not _is_moment(draft["created_at"]):
             draft["created_at"] = None
         # to JSON Schema 5.0 is an integer
@@ -188,7 +186,7 @@ def _is_reversed(body: dict[str, Any]) -> bool:
 
 
 def _is_moment(moment: Any) -> bool:
-    """Return whether a moment is of a year that can be told."""
+    """Return true if a timestamp is of a supported year."""
     return moment is None or "1970" <= str(moment)[:4] <= "2100"
 
 

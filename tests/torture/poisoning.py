@@ -126,7 +126,7 @@ def _faults(sent: Sent, text: str, notes: Sequence[Mapping[str, Any]]) -> Iterat
 
 
 def _outside(text: str) -> str:
-    """Return what stands in no frame, and what in a frame is neither a note nor our heading."""
+    """Return the text outside of frames, and in frames the text that is no note or heading."""
     outside = frame.strip(text)
     for part in text.split(OPENING)[1:]:
         lines = part.partition(CLOSING)[0].split("\n")
@@ -169,22 +169,17 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
     """Begin sessions, and go on in those whose tools said the text, in every host."""
     finding = Finding()
     for host, payloads in RECORDED.items():
-        begun = next(
-            (payload for payload in payloads if moment(host, payload) == "session_start"), None
-        )
-        if begun is None:
+        starts = [payload for payload in payloads if moment(host, payload) == "session_start"]
+        if not starts:
             continue  # it does not tell
-        text = here.hook(host, in_session(begun, f"new-{host}"))
+        text = here.hook(host, in_session(starts[0], f"new-{host}"))
         for poisoned in sent:
             finding.look(poisoned, f"at the start of a session of {host}", text, poisoned.is_told)
     start = {"hook_event_name": "SessionStart", "cwd": "/nowhere"}
     for poisoned in sent:
         for source in ("compact", "resume"):
-            session = (
-                f"fix-{poisoned.poison.canary}"
-                if poisoned.door == "a fix"
-                else poisoned.poison.canary
-            )
+            canary = poisoned.poison.canary
+            session = f"fix-{canary}" if poisoned.door == "a fix" else canary
             text = here.hook("claude-code", start | {"session_id": session, "source": source})
             # a session is told how its own runs failed, in its tools' words
             finding.look(poisoned, f"at a session's {source}", text, True)
@@ -273,16 +268,12 @@ def _framed(here: Place) -> Outcome:
     wrong, memories = [], _memories(here)
     for at in range(0, len(memories), _TOGETHER):
         some = memories[at : at + _TOGETHER]
-        made_block = block([note(memory) for memory in some], 1 << 20)
-        read = {item["id"] for item in items(made_block.text)}
-        if {memory.id for memory in some} != set(made_block.ids) or {
-            short_id(id_) for id_ in made_block.ids
-        } != read:
-            wrong.append(f"a block of {len(some)} is read as {len(items(made_block.text))}")
-        if (
-            HIDDEN.search(made_block.text)
-            or made_block.text.count(OPENING) + made_block.text.count(CLOSING) != 2
-        ):
+        written = block([note(memory) for memory in some], 1 << 20)
+        text, ids, read = written.text, set(written.ids), items(written.text)
+        is_read = set(map(short_id, ids)) == {item["id"] for item in read}
+        if ids != {memory.id for memory in some} or not is_read:
+            wrong.append(f"a block of {len(some)} is read as {len(read)}")
+        if HIDDEN.search(text) or text.count(OPENING) + text.count(CLOSING) != 2:
             wrong.append("a block holds what it must not")
     return Outcome("blocks of all that is stored", len(memories), "memories", wrong)
 

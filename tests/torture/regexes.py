@@ -87,12 +87,9 @@ def _within(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
     elif depth == 0 or isinstance(value, str | bytes | type | ModuleType):
         return
     elif dataclasses.is_dataclass(value):
-        values = [
-            name
-            for name, attribute in vars(type(value)).items()
-            if isinstance(attribute, cached_property)
-        ]
-        for name in (*values, *(field.name for field in dataclasses.fields(value))):
+        of_type = vars(type(value))
+        cached = [name for name in of_type if isinstance(of_type[name], cached_property)]
+        for name in (*cached, *(field.name for field in dataclasses.fields(value))):
             yield from _within(getattr(value, name, None), depth - 1)
     elif isinstance(value, msgspec.Struct):
         for field in value.__struct_fields__:

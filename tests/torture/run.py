@@ -75,22 +75,16 @@ def _apart(name: str, scale: Scale) -> list[Outcome]:
     if scale is Scale.FAST:
         command.append("--fast")
     completed = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    listed = [Outcome(**json.loads(line)) for line in completed.stdout.splitlines()]
-    if completed.returncode:
-        listed.append(
-            Outcome(name, 0, "points", (f"the attack ended with {completed.returncode}",))
-        )
+    outcomes = [Outcome(**json.loads(line)) for line in completed.stdout.splitlines()]
+    if code := completed.returncode:
+        outcomes.append(Outcome(name, 0, "points", (f"the attack ended with {code}",)))
     took = time.monotonic() - began
-    verdict = "held" if all(outcome.held for outcome in listed) else "LOST"
-    lost = [
-        f"\n    {outcome.tried}: {text}"
-        for outcome in listed
-        if not outcome.held
-        for text in outcome.wrong
-    ]
-    report = "".join(lost[:MOST_WRONG])  # at once: the table comes when all have ended
+    lost = [outcome for outcome in outcomes if not outcome.held]
+    verdict = "LOST" if lost else "held"
+    faults = [f"\n    {outcome.tried}: {text}" for outcome in lost for text in outcome.wrong]
+    report = "".join(faults[:MOST_WRONG])  # at once: the table comes when all have ended
     print(f"{name}: {verdict}, {took:.0f} s{report}", file=sys.stderr, flush=True)
-    return listed
+    return outcomes
 
 
 def _is_enough(outcome: Outcome, scale: Scale) -> bool:

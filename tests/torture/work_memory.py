@@ -50,15 +50,11 @@ def again(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
     It is looked at, the work is done again, and it is looked at: all must go without a hand's turn.
     """
     wrong = work.check(home, acknowledged)
-    newly_acknowledged: list[str] = []
-    work.do(home, newly_acknowledged.append)
-    wrong += [
-        f"again: {id_} was not acknowledged" for id_ in work.ends if id_ not in newly_acknowledged
-    ]
-    return [
-        *wrong,
-        *(f"again: {fault}" for fault in settled(work, home, {*acknowledged, *newly_acknowledged})),
-    ]
+    ids: list[str] = []
+    work.do(home, ids.append)
+    wrong += [f"again: {id_} was not acknowledged" for id_ in work.ends if id_ not in ids]
+    faults = settled(work, home, {*acknowledged, *ids})
+    return [*wrong, *(f"again: {fault}" for fault in faults)]
 
 
 def settled(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
