@@ -28,7 +28,7 @@ def doctor() -> Result:
     return CliRunner().invoke(main, ["doctor"])
 
 
-def told(*words: str) -> Any:
+def run_json(*words: str) -> Any:
     result = run(*words, "--json")
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
@@ -61,14 +61,14 @@ def test_a_file_is_recorded_in_jobs_and_junk_is_named(
     assert result.exit_code == 0
     assert result.stdout == "4 recorded, 1 refused\n"
     assert "'todo' is a placeholder" in result.stderr
-    assert [job["items"] for job in told("list")["jobs"]] == [1, 2, 2]
+    assert [job["items"] for job in run_json("list")["jobs"]] == [1, 2, 2]
     assert events(tenant) == 4
 
 
 def test_the_same_file_again_adds_nothing(lines: Callable[..., str], tenant: Tenant):
     path = lines(*notes(3))
-    assert told(path)["recorded"] == told(path, "--project", "acme/web")["recorded"] == 3
-    assert told(path)["recorded"] == 3
+    assert run_json(path)["recorded"] == run_json(path, "--project", "acme/web")["recorded"] == 3
+    assert run_json(path)["recorded"] == 3
     assert events(tenant) == 6
 
 
@@ -82,7 +82,7 @@ def test_a_full_queue_is_drained_before_more_is_accepted(
 ):
     monkeypatch.setattr(command, "A_JOB", 1)
     monkeypatch.setattr(job_queue, "MOST_JOBS", 2)
-    assert told(lines(*notes(5)))["recorded"] == 5
+    assert run_json(lines(*notes(5)))["recorded"] == 5
     assert events(tenant) == 5
 
 
@@ -95,9 +95,9 @@ def test_a_batch_the_log_cannot_take_waits_and_is_reported(
     with monkeypatch.context() as broken:
         broken.setattr(EventLog, "append", full)
         assert run(lines(*notes(1))).exit_code == 4
-    (job,) = told("list")["jobs"]
+    (job,) = run_json("list")["jobs"]
     assert (job["state"], job["error"]) == ("queued", "LogFull: no space left")
-    assert (told("list", "--state", "dead")["jobs"], events(tenant)) == ([], 0)
+    assert (run_json("list", "--state", "dead")["jobs"], events(tenant)) == ([], 0)
 
 
 def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, tenant: Tenant):
@@ -112,8 +112,8 @@ def test_a_dead_job_is_shown_and_recorded_when_it_is_requeued(log: EventLog, ten
     result = run("show", id_)
     assert "dead 0/1" in result.stdout and "LogBusy: held" in result.stdout
     assert id_ in run().stdout
-    assert told("requeue", id_)["recorded"] == 1
-    assert told("show", id_)["state"] == "done"
+    assert run_json("requeue", id_)["recorded"] == 1
+    assert run_json("show", id_)["state"] == "done"
     assert "accepted batches" not in doctor().stdout
     assert run("requeue", id_).exit_code == 2
     assert run("show", "nobody").exit_code == 3

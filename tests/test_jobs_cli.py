@@ -23,7 +23,7 @@ from store.plans import job_catalog, plans, steps
 NOW = 1_790_000_000_000_000
 
 
-def told(*words: str) -> dict[str, object]:
+def run_json(*words: str) -> dict[str, object]:
     result = CliRunner().invoke(main, ["jobs", *words, "--json"])
     assert result.exit_code == 0, result.output
     payload: dict[str, object] = json.loads(result.stdout)
@@ -65,7 +65,7 @@ def test_a_command_applies_a_plan_where_dagster_and_the_documentation_do(built, 
 
 
 def test_all_jobs_are_listed_and_off(built):
-    jobs = told()
+    jobs = run_json()
     assert [job["job"] for job in jobs["jobs"]] == list(job_catalog.NAMES)
     assert not any(job["on"] or job["last"] or job["waiting"] for job in jobs["jobs"])
     assert job(jobs, "facts")["at"] == "00:35"
@@ -75,9 +75,9 @@ def test_all_jobs_are_listed_and_off(built):
 
 
 def test_switches_are_kept_per_tenant(built):
-    assert told("on", "reflect", "facts") == {"on": ["facts", "reflect"]}
-    assert [job["job"] for job in told()["jobs"] if job["on"]] == ["facts", "reflect"]
-    assert told("off", "facts") == {"on": ["reflect"]}
+    assert run_json("on", "reflect", "facts") == {"on": ["facts", "reflect"]}
+    assert [job["job"] for job in run_json()["jobs"] if job["on"]] == ["facts", "reflect"]
+    assert run_json("off", "facts") == {"on": ["reflect"]}
     CliRunner().invoke(main, ["--tenant", "work", "init"])
     other = CliRunner().invoke(main, ["--tenant", "work", "jobs", "--json"])
     assert not any(job["on"] for job in json.loads(other.stdout)["jobs"])
@@ -90,7 +90,7 @@ def test_an_unknown_job_is_refused(built):
 
 
 def test_the_last_plan_and_those_that_wait_are_shown(built, proposed):
-    listed = job(told(), "distill")
+    listed = job(run_json(), "distill")
     assert listed["waiting"] == [proposed.id]
     assert listed["last"]["plan"] == proposed.id
     assert (listed["last"]["state"], listed["last"]["steps"]) == ("waiting", 1)
@@ -133,7 +133,7 @@ def test_doctor_says_that_switches_cannot_be_read(built, home):
     result = CliRunner().invoke(main, ["jobs"])
     assert result.exit_code == 0
     assert "cannot be read" in result.output
-    assert told("on", "facts") == {"on": ["facts"]}
+    assert run_json("on", "facts") == {"on": ["facts"]}
     assert not [finding for finding in checkup(Settings(home)) if "no job runs" in finding.what]
 
 

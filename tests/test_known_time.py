@@ -72,7 +72,7 @@ def run(session: Session, *words: str) -> Result:
     return CliRunner().invoke(main, ["--home", str(session.tenants.settings.home), *words])
 
 
-def known(session: Session, *words: str) -> str:
+def known_output(session: Session, *words: str) -> str:
     result = run(session, *words)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -80,7 +80,9 @@ def known(session: Session, *words: str) -> str:
 
 def hits(session: Session, known_at: object) -> bytes:
     words = ("recall", "how often does the billing worker retry a job", "--all-projects")
-    payload = msgspec.json.decode(known(session, *words, "--known-at", str(known_at), "--json"))
+    payload = msgspec.json.decode(
+        known_output(session, *words, "--known-at", str(known_at), "--json")
+    )
     return msgspec.json.encode(payload["hits"])
 
 
@@ -135,13 +137,13 @@ def test_every_command_answers_from_what_was_known(session: Session):
         ("goals",),
         ("lessons", "--json"),
     ):
-        then = known(session, *words, "--known-at", "@3")
-        now = known(session, *words)
+        then = known_output(session, *words, "--known-at", "@3")
+        now = known_output(session, *words)
         assert then != now, words
         assert "is 9" not in then and "is 12" not in then, words
         if words[0] in ("recall", "show", "list", "timeline", "digest", "brief", "overview"):
             assert "The retry limit is 3" in then, words
-    assert "Raise the retry limit" in known(session, "goals", "--known-at", "3")
+    assert "Raise the retry limit" in known_output(session, "goals", "--known-at", "3")
     result = run(session, "show", limit, "--known-at", "@1")
     assert (result.exit_code, "no memory" in result.stderr) == (3, True)
 

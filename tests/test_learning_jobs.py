@@ -94,12 +94,12 @@ def ran(settings: Settings, name: str) -> Iterator[dg.ExecuteInProcessResult]:
         )
 
 
-def shown(result: dg.ExecuteInProcessResult, name: str) -> dict[str, object]:
+def asset_metadata(result: dg.ExecuteInProcessResult, name: str) -> dict[str, object]:
     (materialization,) = result.asset_materializations_for_node(f"learning__{name}")
     return {key: value.value for key, value in materialization.metadata.items()}
 
 
-def said(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
+def check_results(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
     return {
         evaluation.check_name: evaluation.passed
         for evaluation in result.get_asset_check_evaluations()
@@ -131,8 +131,8 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
     register("archive", archiving(3))
     with ran(settings, "archive") as result:
         assert result.success
-        metadata = shown(result, "archive")
-        assert said(result) == dict.fromkeys(job_assets.CHECKS, True)
+        metadata = asset_metadata(result, "archive")
+        assert check_results(result) == dict.fromkeys(job_assets.CHECKS, True)
     assert metadata["steps by kind"] == {"archived": 2, "recorded": 1}
     assert (metadata["state"], metadata["steps"], metadata["calls"]) == ("applied", 3, 0)
     assert plans.find(built.log, metadata["plan"]).state == "applied"
@@ -150,7 +150,7 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
 def test_a_diff_quotes_texts_where_the_settings_ask_for_it(register, home, built):
     register("archive", archiving(3))
     with ran(Settings(home, Choices(dagster_texts=True)), "archive") as result:
-        diff = shown(result, "archive")["diff"]
+        diff = asset_metadata(result, "archive")["diff"]
     assert "| archived | `m00` |" in diff
     assert "`What was put away ¦ ![x](http://evil)`" in diff
 
@@ -158,7 +158,7 @@ def test_a_diff_quotes_texts_where_the_settings_ask_for_it(register, home, built
 def test_a_careful_job_changes_nothing(register, settings, built):
     register("archive", archiving(3), careful=True)
     with ran(settings, "archive") as result:
-        metadata = shown(result, "archive")
+        metadata = asset_metadata(result, "archive")
     assert (result.success, metadata["state"]) == (True, "waiting")
     assert [plan.state for plan in plans.every(built.log)] == ["waiting"]
 
@@ -168,7 +168,7 @@ def test_a_plan_that_waits_is_not_proposed_again_every_night(register, settings,
     for _ in range(2):
         commands.record(built.log, Draft(content=f"another day, event {built.log.head()}"), NOW)
         with ran(settings, "archive") as result:
-            assert shown(result, "archive")["state"] == "waiting"
+            assert asset_metadata(result, "archive")["state"] == "waiting"
     assert [plan.state for plan in plans.every(built.log)] == ["waiting"]
     plans.apply(built.log, plans.every(built.log)[0].id, NOW)
     with ran(settings, "archive") as result:
@@ -180,8 +180,8 @@ def test_a_job_with_nothing_to_do_says_so(register, settings, built):
     register("judge", idle)
     head = built.log.head()
     with ran(settings, "judge") as result:
-        metadata = shown(result, "judge")
-        assert said(result) == dict.fromkeys(job_assets.CHECKS, True)
+        metadata = asset_metadata(result, "judge")
+        assert check_results(result) == dict.fromkeys(job_assets.CHECKS, True)
     assert (metadata["state"], metadata["plan"], metadata["steps"]) == ("nothing to do", "none", 0)
     assert built.log.head() == head
 
@@ -189,7 +189,7 @@ def test_a_job_with_nothing_to_do_says_so(register, settings, built):
 def test_a_plan_that_puts_away_much_waits_for_a_person(register, settings, built):
     register("archive", archiving(30))
     with ran(settings, "archive") as result:
-        metadata = shown(result, "archive")
+        metadata = asset_metadata(result, "archive")
         failed = [
             evaluation
             for evaluation in result.get_asset_check_evaluations()
@@ -220,12 +220,12 @@ def test_what_was_spent_and_what_has_no_source_is_seen(register, settings, built
     register("facts", spending)
     strict = Settings(settings.home, Choices(llm=Llm(usd_a_run=0.1)))
     with ran(strict, "facts") as result:
-        metadata = shown(result, "facts")
+        metadata = asset_metadata(result, "facts")
         failed = {
             evaluation.check_name: evaluation.description
             for evaluation in result.get_asset_check_evaluations()
         }
-    assert said(result)["plan_within_bounds"]
+    assert check_results(result)["plan_within_bounds"]
     assert failed["budget_kept"] == "this run cost $0.5000, over $0.10"
     assert failed["lineage_complete"] == "1 memory without a known source: made (nobody)"
     assert (metadata["model"], metadata["calls"], metadata["tokens"]) == ("m", 1, 40)

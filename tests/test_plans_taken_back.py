@@ -41,7 +41,7 @@ def lived(request, built, clock: Clock) -> Iterator[View]:
     build("the first notes")
     plan = plans.propose(
         built.log,
-        Planned(job="consolidate", watermark=built.log.head(), steps=told(built, clock)),
+        Planned(job="consolidate", watermark=built.log.head(), steps=plan_steps(built, clock)),
         clock(),
     )
     plans.apply(built.log, plan.id, clock())
@@ -56,7 +56,7 @@ def lived(request, built, clock: Clock) -> Iterator[View]:
         yield view
 
 
-def told(built, clock: Clock) -> tuple[Step, ...]:
+def plan_steps(built, clock: Clock) -> tuple[Step, ...]:
     memories = fold_log(built.log).rows
     draft = Draft(id="merged", content="All in one", source_ids=("loose", "m00"))
     return (

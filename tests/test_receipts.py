@@ -60,7 +60,7 @@ def recalls(log: EventLog) -> EventLog:
     return log
 
 
-def found(log: EventLog, limit: int = 100, most: int = 8_000, **wanted: Any) -> list[int]:
+def receipt_numbers(log: EventLog, limit: int = 100, most: int = 8_000, **wanted: Any) -> list[int]:
     """Return the numbers of the receipts that are found page by page, each page of `limit`."""
     place, numbers = None, []
     while True:
@@ -93,7 +93,7 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize("name", FILTERS)
 def test_pages_hold_what_passes_the_newest_first(recalls: EventLog, name: str, limit: int):
     wanted, passes = FILTERS[name]
-    assert found(recalls, limit, **wanted) == [
+    assert receipt_numbers(recalls, limit, **wanted) == [
         number for number in range(19, -1, -1) if passes(number)
     ]
 
@@ -108,7 +108,7 @@ def test_archived_receipts_are_found_too(
     assert recalls.segments()
     recalls.append([receipt(20, "b", "a", session="s0", project="acme/web")])
     numbers = [number for number in range(19, -1, -1) if passes(number)]
-    assert [number for number in found(recalls, 2, **wanted) if number < 20] == numbers
+    assert [number for number in receipt_numbers(recalls, 2, **wanted) if number < 20] == numbers
 
 
 def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
@@ -118,13 +118,13 @@ def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
     first = page(recalls, Wanted(silent=True), 10, most=8)
     assert [event.id for event in first.receipts] == ["r015"]
     assert (first.looked_at, first.last is not None) == (8, True)
-    assert found(recalls, 10, most=8, silent=True) == [15, 10, 5, 0]
-    assert found(recalls, 1, most=8, memories=("a",)) == [16, 12, 8, 4]
+    assert receipt_numbers(recalls, 10, most=8, silent=True) == [15, 10, 5, 0]
+    assert receipt_numbers(recalls, 1, most=8, memories=("a",)) == [16, 12, 8, 4]
 
 
 def test_receipts_of_the_same_time_are_listed_exactly_once(log: EventLog):
     log.append([receipt(number, at=NOW) for number in range(7)])
-    assert found(log, 2) == [6, 5, 4, 3, 2, 1, 0]
+    assert receipt_numbers(log, 2) == [6, 5, 4, 3, 2, 1, 0]
 
 
 def test_new_receipts_do_not_shift_pages(recalls: EventLog):
@@ -157,30 +157,30 @@ def client(recalls: EventLog) -> Iterator[FlaskClient]:
     opened.close()
 
 
-def asked(client: FlaskClient, path: str) -> Any:
+def get_json(client: FlaskClient, path: str) -> Any:
     return client.get(f"/v1/receipts{path}", headers=OURS)
 
 
 def test_over_http_pages_follow_their_cursor(client: FlaskClient):
-    first = asked(client, "?limit=3&memory=a").json
+    first = get_json(client, "?limit=3&memory=a").json
     assert [receipt["id"] for receipt in first["receipts"]] == ["r016", "r012", "r008"]
     assert first["receipts"][0]["as_hit"] == {"rank": 2, "score": 0.9, "confidence": 0.9}
-    second = asked(client, f"?limit=3&memory=a&cursor={first['next']}").json
+    second = get_json(client, f"?limit=3&memory=a&cursor={first['next']}").json
     assert ([receipt["id"] for receipt in second["receipts"]], second["next"]) == (["r004"], None)
 
 
 @pytest.mark.parametrize("query", ["memory=b&cursor={}", "cursor=bm8", "cursor=%ff", "cursor="])
 def test_a_cursor_of_another_list_is_refused(client: FlaskClient, query: str):
-    cursor = asked(client, "?limit=1&memory=a").json["next"]
-    answer = asked(client, "?" + query.format(cursor))
+    cursor = get_json(client, "?limit=1&memory=a").json["next"]
+    answer = get_json(client, "?" + query.format(cursor))
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor")
 
 
 def test_over_http_an_answer_just_given_has_its_receipt(client: FlaskClient):
     body = {"query": "memory a"}
     recall = client.post("/v1/recall", json=body, headers=OURS).json["recall"]
-    assert asked(client, "?limit=1").json["receipts"][0]["id"] == recall
-    assert asked(client, f"/{recall}").json["query"] == "memory a"
+    assert get_json(client, "?limit=1").json["receipts"][0]["id"] == recall
+    assert get_json(client, f"/{recall}").json["query"] == "memory a"
 
 
 def test_a_receipt_shows_its_ratings_and_the_outcome_of_its_turn(
@@ -210,7 +210,7 @@ def test_a_receipt_shows_its_ratings_and_the_outcome_of_its_turn(
         ]
     )
     commands.forget(log, "b", later + 9)
-    payload = asked(client, "/r016").json
+    payload = get_json(client, "/r016").json
     assert [
         (rating["of"], rating["verdict"], rating["reason"]) for rating in payload["ratings"]
     ] == [

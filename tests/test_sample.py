@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-def told(session: Session, query: str, **fields: object) -> Event:
+def append_receipt(session: Session, query: str, **fields: object) -> Event:
     """Append a receipt of a question that some door asked in a project."""
     search(session, "who owns the parser")
     (newest,) = receipts.page(session.log, Wanted(), 1).receipts
@@ -40,17 +40,17 @@ def told(session: Session, query: str, **fields: object) -> Event:
     return event
 
 
-def asked(session: Session) -> list[Event]:
+def sampled_receipts(session: Session) -> list[Event]:
     return list(receipts.page(session.log, Wanted(), 1_000).receipts)
 
 
 def test_rare_doors_and_projects_are_in_the_sample_whoever_asked_last(session: Session):
     for number in range(6):
-        told(session, f"prompt {number}", door="prompt", project="shop")
-        told(session, f"silent {number}", door="prompt", project="shop", hits=())
+        append_receipt(session, f"prompt {number}", door="prompt", project="shop")
+        append_receipt(session, f"silent {number}", door="prompt", project="shop", hits=())
     for number in range(80):
-        told(session, f"question {number}", door="mcp", project="site")
-    everything = asked(session)
+        append_receipt(session, f"question {number}", door="mcp", project="site")
+    everything = sampled_receipts(session)
     newest = everything[:20]
     assert {event.body.door for event in newest} == {"mcp"}  # what was asked before
     chosen = choose_recalls(session.log, everything, 20)
@@ -61,30 +61,30 @@ def test_rare_doors_and_projects_are_in_the_sample_whoever_asked_last(session: S
 
 
 def test_what_helped_and_what_came_again_is_asked_first_and_once(session: Session):
-    helpful = told(session, "who owns the mail queue", hits=(Hit("m4", 1.0, 0.9),))
+    helpful = append_receipt(session, "who owns the mail queue", hits=(Hit("m4", 1.0, 0.9),))
     commands.rate(session.log, helpful.id, 1.0, session.at + 2)
     for _ in range(4):
-        told(session, "again and again")
+        append_receipt(session, "again and again")
     for number in range(60):
-        told(session, f"question {number}")
-    chosen = choose_recalls(session.log, asked(session), 10)
+        append_receipt(session, f"question {number}")
+    chosen = choose_recalls(session.log, sampled_receipts(session), 10)
     assert helpful.id in {event.id for event in chosen}
     assert [event.body.query for event in chosen].count("again and again") == 1
 
 
 def test_fewer_recalls_than_a_sample_are_all_asked(session: Session):
     for number in range(3):
-        told(session, f"question {number}")
-    everything = asked(session)
+        append_receipt(session, f"question {number}")
+    everything = sampled_receipts(session)
     assert choose_recalls(session.log, everything, 50) == everything
 
 
 def test_a_report_begins_with_what_somebody_would_miss_and_folds_repeats(session: Session):
     brought = (Hit("m1", 1.0, 0.9), Hit("m2", 0.9, 0.9))
-    reordered = told(session, "reordered", hits=brought)
-    silenced = told(session, "silenced", hits=brought)
-    helpful = told(session, "helpful", hits=brought)
-    repeats = [told(session, "one left", hits=brought) for _ in range(3)]
+    reordered = append_receipt(session, "reordered", hits=brought)
+    silenced = append_receipt(session, "silenced", hits=brought)
+    helpful = append_receipt(session, "helpful", hits=brought)
+    repeats = [append_receipt(session, "one left", hits=brought) for _ in range(3)]
     commands.rate(session.log, helpful.id, 1.0, session.at + 2)
     after = {reordered.id: brought[::-1], silenced.id: (), helpful.id: brought[1:]}
     everything = [reordered, silenced, *repeats, helpful]

@@ -30,7 +30,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
     yield from opened(tmp_path)
 
 
-def told(session: Session, *bodies: object) -> None:
+def append_events(session: Session, *bodies: object) -> None:
     """Write events of the session as its hooks would have."""
     for body in bodies:
         session.at += MINUTE
@@ -40,7 +40,7 @@ def told(session: Session, *bodies: object) -> None:
 
 def worked(session: Session) -> None:
     """Let the session ask, decide, edit, and leave a test red."""
-    told(
+    append_events(
         session,
         Prompted(prompt="thanks", intent="small_talk"),
         Prompted(prompt="make the upload retry five times", intent="work"),
@@ -78,8 +78,8 @@ def test_what_the_session_recorded_is_told_and_what_was_forgotten_is_not(session
 
 def test_the_digest_is_short_however_much_was_done(session: Session):
     for number in range(60):
-        told(session, Prompted(prompt=f"{number} " + "é" * 1_000, intent="work"))
-        told(session, Acted(tool="Edit", doing="edit", files=(f"/{number}/" + "ü" * 300,)))
+        append_events(session, Prompted(prompt=f"{number} " + "é" * 1_000, intent="work"))
+        append_events(session, Acted(tool="Edit", doing="edit", files=(f"/{number}/" + "ü" * 300,)))
         session.remember(f"Decision {number} " + "ö" * 900, session=session.name, kind="decision")
     assert 2_000 < len(session.start("compact").encode()) <= DIGEST_BYTES
 
@@ -188,8 +188,8 @@ def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Sess
 def test_script_that_a_session_wrote_is_no_command_of_the_project(session: Session, wrote: Acted):
     def worked_with(id_: str, *deeds: Acted) -> str:
         session.name = id_
-        told(session, Prompted(prompt=f"mend the cart, {id_}", intent="work"), *deeds)
-        told(session, SessionTold(stage="stopped", said="mended"))
+        append_events(session, Prompted(prompt=f"mend the cart, {id_}", intent="work"), *deeds)
+        append_events(session, SessionTold(stage="stopped", said="mended"))
         session.name = f"after {id_}"
         return session.start()
 
@@ -207,8 +207,8 @@ def test_script_that_a_session_wrote_is_no_command_of_the_project(session: Sessi
 
 def turn(session: Session, name: str, prompt: str, text: str, *deeds: Acted) -> None:
     session.name = name
-    told(session, Prompted(prompt=prompt, intent="work"), *deeds)
-    told(session, SessionTold(stage="stopped", said=text))
+    append_events(session, Prompted(prompt=prompt, intent="work"), *deeds)
+    append_events(session, SessionTold(stage="stopped", said=text))
 
 
 def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session):
@@ -405,7 +405,7 @@ def test_each_host_gets_rules_and_statements_again_after_a_compaction(session: S
     session.remember("Deploys go out on tuesdays", kind="statement", id="said", trust="user")
     session.remember("Never push to main", kind="lesson", id="rule")
     hook(session, host)
-    told(session, Prompted(prompt="make the upload retry five times", intent="work"))
+    append_events(session, Prompted(prompt="make the upload retry five times", intent="work"))
     assert ids(hook(session, host, source="compact")) == ["rule", "said"]
 
 
@@ -413,7 +413,7 @@ def test_each_host_gets_rules_and_statements_again_after_a_compaction(session: S
 def test_resume_tells_what_the_history_of_the_host_lacks(session: Session, host: str):
     session.remember("Never push to main", kind="lesson", id="rule")
     hook(session, host)
-    told(session, Prompted(prompt="make the upload retry five times", intent="work"))
+    append_events(session, Prompted(prompt="make the upload retry five times", intent="work"))
     lacks = [] if HOSTS[host].keeps_notes else ["rule"]
     assert ids(hook(session, host, source="resume")) == lacks
     session.remember("Sign every release", kind="lesson", id="new")
@@ -429,12 +429,12 @@ def test_a_fork_gets_no_brief(session: Session, host: str):
 
 def test_resume_gives_the_brief_to_a_session_that_never_got_one(session: Session):
     session.remember("Never push to main", kind="lesson", id="rule")
-    told(session, Prompted(prompt="make the upload retry five times", intent="work"))
+    append_events(session, Prompted(prompt="make the upload retry five times", intent="work"))
     assert ids(session.start("resume")) == ["rule"]
 
 
 def test_prompt_repeats_a_note_that_the_history_of_the_host_lost(session: Session):
-    told(session, SessionTold(stage="started", characters=9), Surfaced(place="prompt"))
+    append_events(session, SessionTold(stage="started", characters=9), Surfaced(place="prompt"))
     events = [replace(event, agent="gemini") for event in session.log.session_events("s1")]
     resumed = replace(events[0], body=SessionTold(stage="resumed"))
     assert model_context(SessionEvents(events)).known

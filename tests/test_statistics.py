@@ -43,7 +43,7 @@ from store.snapshots.manifest import CheckResult, Refusal
 DAY, HOUR, MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
 
 
-def told(log: EventLog, at: int, body: Body, subject: str = "") -> None:
+def append_event(log: EventLog, at: int, body: Body, subject: str = "") -> None:
     id_ = f"e{log.head() + 1}"
     log.append([Event(id_, at, body, subject or id_)])
 
@@ -107,7 +107,7 @@ def test_counts_are_the_same_before_and_after_a_build(built: Built):
 
 def test_growth_takes_the_shortest_step_that_fits(log: EventLog):
     for days, step in ((0, 1), (119, 1), (120, 7), (1_000, 28), (4_000, 364)):
-        told(log, NOW - 4_000 * DAY if not log.head() else NOW, called(0))
+        append_event(log, NOW - 4_000 * DAY if not log.head() else NOW, called(0))
         weeks = growth(log, NOW - 4_000 * DAY + days * DAY)
         assert weeks.step == step * DAY
         assert len(weeks.starts) <= 120
@@ -115,8 +115,8 @@ def test_growth_takes_the_shortest_step_that_fits(log: EventLog):
 
 def test_growth_counts_every_event_once(log: EventLog):
     commands.record(log, Draft(content="The first thing we knew"), NOW - 3 * DAY)
-    told(log, NOW - DAY, recalled(1))
-    told(log, NOW - DAY, called(0))
+    append_event(log, NOW - DAY, recalled(1))
+    append_event(log, NOW - DAY, called(0))
     commands.record(log, Draft(content="The last thing we learned"), NOW)
     weeks = growth(log, NOW)
     assert weeks.memories == (1, 0, 0, 1)
@@ -136,7 +136,7 @@ def test_an_empty_log_has_figures_too(log: EventLog):
 def test_recalls_are_counted_by_minute_and_day(log: EventLog):
     start = NOW - NOW % MINUTE
     for at in (start, start - 1, start - 5 * MINUTE, start - 2 * HOUR, start - 40 * DAY):
-        told(log, at, recalled(1))
+        append_event(log, at, recalled(1))
     rate = recall_rate(log, NOW)
     assert (rate.minutes[-1], rate.minutes[-2], rate.minutes[-6]) == (1, 1, 1)
     assert rate.last_hour == 3
@@ -147,9 +147,9 @@ def test_recalls_are_counted_by_minute_and_day(log: EventLog):
 
 def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
     for number in range(10):
-        told(log, NOW - (20 - number) * MINUTE, recalled(1_000))
+        append_event(log, NOW - (20 - number) * MINUTE, recalled(1_000))
     for number in range(4):
-        told(log, NOW - (4 - number) * MINUTE, recalled(number + 1, *[0.5] * (number % 2)))
+        append_event(log, NOW - (4 - number) * MINUTE, recalled(number + 1, *[0.5] * (number % 2)))
     outcomes = recall_outcomes(log, 4)
     assert outcomes.looked_at == 4
     assert outcomes.silence == 0.5
@@ -161,16 +161,16 @@ def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
 
 def test_ratings_are_told_apart(log: EventLog):
     for verdict in (1.0, 0.5, -1.0, 0.0):
-        told(log, NOW, Rated(verdict=verdict), "m1")
+        append_event(log, NOW, Rated(verdict=verdict), "m1")
     counts = rating_counts(log)
     assert (counts.looked_at, counts.helped, counts.harmed) == (4, 2, 1)
     assert counts.mean == pytest.approx(0.125)
 
 
 def test_spending_is_by_day_and_purpose(log: EventLog):
-    told(log, NOW - 31 * DAY, called(9.0))
-    told(log, NOW - DAY, called(0.5, "distill"))
-    told(log, NOW, called(0.25, error="timeout"))
+    append_event(log, NOW - 31 * DAY, called(9.0))
+    append_event(log, NOW - DAY, called(0.5, "distill"))
+    append_event(log, NOW, called(0.25, error="timeout"))
     costs = spending(log, NOW)
     assert costs.today.cost_usd == 0.25
     assert (costs.month.calls, costs.month.failed, costs.month.tokens) == (2, 1, 200)
@@ -193,7 +193,7 @@ def test_builds_tell_of_checks_refusals_and_failures(built: Built):
 
 
 def test_live_figures_are_those_of_the_statistics(built: Built):
-    told(built.log, NOW - 5 * MINUTE, recalled(3, 0.5))
+    append_event(built.log, NOW - 5 * MINUTE, recalled(3, 0.5))
     values = of(built)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
         moving = live_counters(built.log, view, NOW)
@@ -205,8 +205,8 @@ def test_live_figures_are_those_of_the_statistics(built: Built):
 
 
 def test_a_tenants_figures_in_the_api_are_those_of_the_statistics(built: Built):
-    told(built.log, NOW - DAY // 2, recalled(3.0, 0.9))
-    told(built.log, NOW, recalled(3.0))
+    append_event(built.log, NOW - DAY // 2, recalled(3.0, 0.9))
+    append_event(built.log, NOW, recalled(3.0))
     commands.record(built.log, Draft(content="We pay invoices on the first of a month."), NOW)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
         all_ = statistics(built.tenant.root.parents[1], built.tenant, built.log, view, NOW)
@@ -222,7 +222,9 @@ def test_a_tenants_figures_in_the_api_are_those_of_the_statistics(built: Built):
 
 def test_what_is_shown_adds_up(built: Built):
     for number in range(20):
-        told(built.log, NOW - number * HOUR, recalled(number, *[number / 20] * (number % 3)))
+        append_event(
+            built.log, NOW - number * HOUR, recalled(number, *[number / 20] * (number % 3))
+        )
     payload = statistics_payload(of(built))
     assert sum(payload["recalls"]["took_ms"]["counts"]) == payload["recalls"]["looked_at"] == 20
     assert sum(payload["recalls"]["confidence"]["counts"]) == 19
@@ -264,7 +266,7 @@ def run(built: Built, *arguments: str, code: int = 0) -> str:
 
 
 def test_the_command_prints_what_there_is(built: Built):
-    told(built.log, NOW, recalled(4, 0.5))
+    append_event(built.log, NOW, recalled(4, 0.5))
     printed = run(built)
     assert "memories  36 active of 39" in printed
     assert "half within 4.0 ms" in printed
@@ -279,7 +281,7 @@ def test_the_command_speaks_json(built: Built):
 
 @pytest.mark.parametrize(("name", "begins"), [("a.svg", "<svg "), ("a.HTML", "<!doctype html>")])
 def test_pictures_are_drawn_into_a_file(built: Built, tmp_path: Path, name: str, begins: str):
-    told(built.log, NOW, recalled(4, 0.5))
+    append_event(built.log, NOW, recalled(4, 0.5))
     file = tmp_path / name
     assert f"drew {file}" in run(built, "--plot", str(file))
     text = file.read_text(encoding="utf-8")

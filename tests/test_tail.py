@@ -133,7 +133,7 @@ def view_at(log: list[Event], watermark: int) -> View:
     )
 
 
-def found(view: View, query: str, now: int, **only: object) -> set[str]:
+def recalled_ids(view: View, query: str, now: int, **only: object) -> set[str]:
     question = Question(query, Filter(now=now, **only), 200, "lexical")
     return {hit.memory.id for hit in recall(view, question).hits}
 
@@ -151,7 +151,9 @@ def test_any_split_gives_the_memories_of_a_full_rebuild(
         assert laid_over.tail.find(id_) == rebuilt.tail.find(id_)
     for only in ({}, {"active_only": False}, {"project": "shop"}):
         for query in WORDS:
-            assert found(laid_over, query, now, **only) == found(rebuilt, query, now, **only)
+            assert recalled_ids(laid_over, query, now, **only) == recalled_ids(
+                rebuilt, query, now, **only
+            )
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=12, unique=True), TEXTS)

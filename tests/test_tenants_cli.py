@@ -27,7 +27,7 @@ def run(*words: str, typed: str | None = None) -> Result:
     return CliRunner().invoke(main, words, input=typed)
 
 
-def told(*words: str) -> Any:
+def run_json(*words: str) -> Any:
     result = run(*words, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -55,18 +55,18 @@ def server(home: Path) -> Iterator[OpenTenants]:
 
 
 def test_tenants_are_listed_and_made_once(home: Path):
-    assert told("tenants", "create", "fresh") == {"tenant": "fresh", "new": True}
-    assert told("tenants", "create", "fresh") == {"tenant": "fresh", "new": False}
-    names = [tenant["tenant"] for tenant in told("tenants")["tenants"]]
+    assert run_json("tenants", "create", "fresh") == {"tenant": "fresh", "new": True}
+    assert run_json("tenants", "create", "fresh") == {"tenant": "fresh", "new": False}
+    names = [tenant["tenant"] for tenant in run_json("tenants")["tenants"]]
     assert names == ["default", "fresh", "team"]
-    assert told("tenants", "list") == told("tenants")
+    assert run_json("tenants", "list") == run_json("tenants")
     assert "default *" in run("tenants").stdout
 
 
 def test_stats_are_told_in_words_and_as_json():
     run("--tenant", "team", "record", "the tide comes at noon")
-    assert told("tenants", "stats", "team")["memories"] == {"fact": {"active": 1}}
-    assert told("tenants", "stats")["tenant"] == "default"
+    assert run_json("tenants", "stats", "team")["memories"] == {"fact": {"active": 1}}
+    assert run_json("tenants", "stats")["tenant"] == "default"
     assert "fact: 1 active" in run("tenants", "stats", "team").stdout
 
 
@@ -83,10 +83,10 @@ def test_a_token_is_printed_alone_and_once(home: Path):
 
 
 def test_a_token_is_revoked_twice_alike(home: Path):
-    token = told("tokens", "create", "--tenant", "team", "--scope", "admin")
-    first, again = (told("tokens", "revoke", token["id"]) for _ in range(2))
+    token = run_json("tokens", "create", "--tenant", "team", "--scope", "admin")
+    first, again = (run_json("tokens", "revoke", token["id"]) for _ in range(2))
     assert first == again and first["state"] == "revoked"
-    assert told("tokens", "list", "--tenant", "default") == {"tokens": []}
+    assert run_json("tokens", "list", "--tenant", "default") == {"tokens": []}
     assert tokens.find_active(token["token"], tokens.every(home), 0) is None
 
 
@@ -123,12 +123,12 @@ def test_a_tenant_is_deleted_after_a_yes(home: Path):
 
 def test_a_server_that_has_it_open_puts_it_away(home: Path, server: OpenTenants):
     events = server.get("team").log
-    token = told("tokens", "create", "--tenant", "team", "--scope", "read")
-    deleted = told("tenants", "delete", "team", "--yes")
+    token = run_json("tokens", "create", "--tenant", "team", "--scope", "read")
+    deleted = run_json("tenants", "delete", "team", "--yes")
     assert (deleted["tenant"], deleted["tokens"]) == ("team", 1)
     with EventLog(Path(deleted["kept_in"]) / "log.sqlite") as kept_log:
         assert integrity.problems(kept_log) == []
-    assert told("tokens", "revoke", token["id"])["state"] == "revoked"
+    assert run_json("tokens", "revoke", token["id"])["state"] == "revoked"
     with pytest.raises(LogClosed):
         events.head()
 

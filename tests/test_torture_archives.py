@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from torture import archives
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 
 def test_a_forged_backup_is_restored_whole_or_not_at_all(tmp_path: Path):
     outcomes = list(archives.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) > 100

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from torture import clocks, shim
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 pytestmark = pytest.mark.skipif(not shim.is_possible(), reason="needs Linux and a C compiler")
 
 
 def test_a_clock_that_jumps_changes_no_recall_and_delays_nothing(tmp_path: Path):
     outcomes = list(clocks.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) >= 50

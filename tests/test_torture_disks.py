@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from torture import disks
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 
 def test_disks_in_trouble_leave_reads_answered_and_recover_by_themselves(tmp_path: Path):
     if not disks.is_possible():
         pytest.skip("a disk cannot be mounted here: needs Linux and root")
     outcomes = list(disks.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) >= 100

@@ -4,10 +4,10 @@ torture` tries."""
 from pathlib import Path
 
 from torture import forged
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 
 def test_what_was_forged_is_set_aside_or_named(tmp_path: Path):
     outcomes = list(forged.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) >= 30

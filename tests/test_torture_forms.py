@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from torture.forms import attack
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 
 def test_whatever_a_form_holds_nothing_fails_and_nothing_is_written_unasked(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) >= 500

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from torture.hangs import attack
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 
 def test_no_hook_waits_twice_for_a_server_that_hangs(tmp_path: Path):
-    assert told(attack(tmp_path, Scale.FAST)) == []
+    assert failures(attack(tmp_path, Scale.FAST)) == []

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 from torture import leaks
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
 
 
 def test_no_file_holds_a_secret(tmp_path):
     outcomes = list(leaks.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert outcomes[0].points >= 100

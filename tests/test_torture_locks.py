@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from torture import locks
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends SIGTERM")
 
 
 def test_others_at_work_lose_nothing_and_hold_up_no_recall(tmp_path: Path):
     outcomes = list(locks.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert all(outcome.points for outcome in outcomes)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 from torture.poisoned_rows import attack
 
 
 def test_no_memory_stops_the_builds_of_others(tmp_path: Path):
-    assert told(attack(tmp_path, Scale.FAST)) == []
+    assert failures(attack(tmp_path, Scale.FAST)) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from torture import power_loss, shim
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 
 pytestmark = pytest.mark.skipif(
     not shim.is_possible(), reason="the shim needs Linux and a C compiler"
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_no_power_cut_loses_what_was_acknowledged(tmp_path: Path):
     outcomes = list(power_loss.attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes if not outcome.is_control) >= 350
     assert any(outcome.is_control for outcome in outcomes)
 

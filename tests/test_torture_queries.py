@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 from torture.queries import attack
 
 
 def test_whatever_is_asked_recall_answers(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) >= 1_000

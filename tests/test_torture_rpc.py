@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 from torture.rpc import attack
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a host's pipes are POSIX's here")
@@ -12,5 +12,5 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a host's pipes 
 
 def test_whatever_is_sent_is_answered_as_agreed(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert sum(outcome.points for outcome in outcomes) > 1_000

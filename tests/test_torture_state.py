@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 from torture.state import attack
 
 
 def test_any_order_of_things_leaves_what_a_dictionary_says(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
-    assert told(outcomes) == []
+    assert failures(outcomes) == []
     assert outcomes[0].points > 100

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from torture.outcome import Scale, told
+from torture.outcome import Scale, failures
 from torture.undelivered import attack
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGSTOP")
 def test_no_prompt_is_lost_or_recorded_twice(tmp_path: Path):
-    assert told(attack(tmp_path, Scale.FAST)) == []
+    assert failures(attack(tmp_path, Scale.FAST)) == []

@@ -60,7 +60,7 @@ def today(session: Session, at: int | None = None) -> Period:
     return of(session, at).periods["today"]
 
 
-def told(session: Session, body: Body, at: int = NOW, subject: str = "") -> None:
+def append_event(session: Session, body: Body, at: int = NOW, subject: str = "") -> None:
     id_ = f"e{session.log.head() + 1}"
     session.log.append([Event(id_, at, body, subject or id_, session="s1")])
 
@@ -143,30 +143,30 @@ def test_a_rule_before_a_tool_is_a_note_that_was_followed_or_ignored(agent: Agen
 
 
 def test_receipts_of_earlier_versions_count_and_have_no_tokens(session: Session):
-    told(session, Prompted(prompt="which port?"))
-    told(session, recalled("m1", "m2"))
-    told(session, Surfaced(place="prompt"), subject="m1")
-    told(session, SessionTold(stage="started"), NOW + 1)
-    told(session, Surfaced(place="session"), NOW + 1, "m3")
+    append_event(session, Prompted(prompt="which port?"))
+    append_event(session, recalled("m1", "m2"))
+    append_event(session, Surfaced(place="prompt"), subject="m1")
+    append_event(session, SessionTold(stage="started"), NOW + 1)
+    append_event(session, Surfaced(place="session"), NOW + 1, "m3")
     period = today(session, NOW + 2)
     assert (period.told, period.briefs, period.blocks, period.notes) == (1, 1, 2, 3)
     assert (period.measured, period.tokens) == (0, None)
-    told(session, recalled("m1", characters=10), NOW + 2)
+    append_event(session, recalled("m1", characters=10), NOW + 2)
     assert today(session, NOW + 2).tokens == 3
 
 
 def test_a_recall_that_somebody_asked_for_is_no_block(session: Session):
-    told(session, msgspec.structs.replace(recalled("m1"), mode="hybrid"))
-    told(session, recalled())
-    told(session, msgspec.structs.replace(recalled("m1"), door="cli"))
-    told(session, msgspec.structs.replace(recalled("m1"), door="mcp"))
+    append_event(session, msgspec.structs.replace(recalled("m1"), mode="hybrid"))
+    append_event(session, recalled())
+    append_event(session, msgspec.structs.replace(recalled("m1"), door="cli"))
+    append_event(session, msgspec.structs.replace(recalled("m1"), door="mcp"))
     assert today(session, NOW).blocks == 0
-    told(session, msgspec.structs.replace(recalled("m1"), door="prompt"))
+    append_event(session, msgspec.structs.replace(recalled("m1"), door="prompt"))
     assert today(session, NOW).blocks == 1
 
 
 def test_imported_prompts_were_seen_by_no_hook(session: Session):
-    told(session, Prompted(prompt="which port?", imported=True))
+    append_event(session, Prompted(prompt="which port?", imported=True))
     assert today(session, NOW).prompts == 0
 
 
@@ -179,8 +179,8 @@ def test_days_are_told_apart_and_the_running_one_is_in_all(session: Session):
         midnight - 29 * DAY,
         midnight - 30 * DAY,
     ):
-        told(session, Prompted(prompt="which port?"), at)
-    told(session, Prompted(prompt="which port?"), NOW + 1)
+        append_event(session, Prompted(prompt="which port?"), at)
+    append_event(session, Prompted(prompt="which port?"), NOW + 1)
     periods = of(session, NOW).periods
     assert [period.prompts for period in periods.values()] == [1, 3, 4]
     assert periods["today"].since == midnight
@@ -188,9 +188,9 @@ def test_days_are_told_apart_and_the_running_one_is_in_all(session: Session):
 
 def test_verdicts_and_ratings_are_counted(session: Session):
     for verdict in ("followed", "followed", "ignored", "not_applicable"):
-        told(session, Followed(verdict=verdict, place="prompt"), subject="m1")
+        append_event(session, Followed(verdict=verdict, place="prompt"), subject="m1")
     for rating in (1.0, -1.0, -0.5, 0.0):
-        told(session, Rated(verdict=rating), subject="m1")
+        append_event(session, Rated(verdict=rating), subject="m1")
     period = today(session, NOW)
     assert (period.followed, period.ignored, period.not_applicable) == (2, 1, 1)
     assert (period.helped, period.harmed) == (1, 2)
@@ -203,7 +203,9 @@ def test_a_note_that_the_users_later_words_replace_was_contradicted(session: Ses
     session.ask("Never use pnpm in this repository.")
     period = today(session)
     assert period.contradicted == 1
-    told(session, Superseded(by="m8", reason=SAID_OTHERWISE), session.at, "m9")  # never given
+    append_event(
+        session, Superseded(by="m8", reason=SAID_OTHERWISE), session.at, "m9"
+    )  # never given
     assert today(session).contradicted == 1
 
 
@@ -241,7 +243,7 @@ def test_what_is_read_is_bounded_and_says_since_when(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     for number in range(4):
-        told(session, Prompted(prompt="which port?"), NOW - number * DAY)
+        append_event(session, Prompted(prompt="which port?"), NOW - number * DAY)
     monkeypatch.setattr(counted, "LOOKED_AT", 2)
     figures = of(session, NOW)
     assert [period.prompts for period in figures.periods.values()] == [1, 2, 2]

@@ -40,7 +40,7 @@ def folded(*steps: tuple[int, str, Body]) -> dict[str, Memory]:
     return fold.rows
 
 
-def held(rows: dict[str, Memory], day: float) -> list[str]:
+def valid_ids(rows: dict[str, Memory], day: float) -> list[str]:
     return [id_ for id_, memory in rows.items() if memory.holds_at(JANUARY + round(day * DAY))]
 
 
@@ -59,39 +59,39 @@ def test_what_ended_ends_once():
 def test_a_newer_value_takes_over_when_it_became_true():
     rows = folded((9, "a", value(1)), (9, "b", value(5)))
     assert (rows["a"].state, rows["a"].ended_at) == (SUPERSEDED, JANUARY + 5 * DAY)
-    assert [held(rows, day) for day in (0, 1, 4.9, 5)] == [[], ["a"], ["a"], ["b"]]
+    assert [valid_ids(rows, day) for day in (0, 1, 4.9, 5)] == [[], ["a"], ["a"], ["b"]]
 
 
 def test_a_value_written_later_holds_though_it_became_true_earlier():
     rows = folded((9, "a", value(2)), (9, "b", value(6)), (9, "c", value(4)))
-    assert [held(rows, day) for day in (2, 4, 6, 9)] == [["a"], ["c"], ["c"], ["c"]]
+    assert [valid_ids(rows, day) for day in (2, 4, 6, 9)] == [["a"], ["c"], ["c"], ["c"]]
 
 
 def test_what_is_superseded_later_still_held_then():
     note = Recorded(content="we use SQLite")
     rows = folded((0, "a", note), (1, "b", note), (4, "a", Superseded(by="b")))
-    assert [held(rows, day) for day in (3, 4)] == [["a", "b"], ["b"]]
+    assert [valid_ids(rows, day) for day in (3, 4)] == [["a", "b"], ["b"]]
 
 
 def test_what_was_forgotten_never_held():
-    assert held(folded((0, "a", value()), (4, "a", Forgotten())), 2) == []
+    assert valid_ids(folded((0, "a", value()), (4, "a", Forgotten())), 2) == []
 
 
 def test_a_ttl_ends_what_it_is_of():
     rows = folded((0, "a", Recorded(content="the freeze is on", ttl_s=2 * 86_400)))
-    assert [held(rows, day) for day in (1, 2)] == [["a"], []]
+    assert [valid_ids(rows, day) for day in (1, 2)] == [["a"], []]
 
 
 def test_a_restored_value_counts_as_never_having_ended():
     rows = folded((0, "a", value()), (2, "b", value()), (4, "a", Restored()))
-    assert [held(rows, day) for day in (1, 3, 5)] == [["a"], ["a"], ["a"]]
+    assert [valid_ids(rows, day) for day in (1, 3, 5)] == [["a"], ["a"], ["a"]]
 
 
 @settings(max_examples=300, deadline=None)
 @given(VALUES, DAYS)
 def test_one_value_of_a_key_held_at_any_moment_since_the_first(days: list[int], day: int):
     rows = folded(*((30, f"m{n}", value(day)) for n, day in enumerate(days)))
-    assert len(held(rows, day)) == (day >= min(days))
+    assert len(valid_ids(rows, day)) == (day >= min(days))
 
 
 @settings(max_examples=300, deadline=None)
@@ -103,7 +103,7 @@ def test_no_two_values_of_a_key_ever_held_together(
     changed = [(31 + n, f"m{which}", body) for n, (which, body) in enumerate(fates)]
     last = [(40, f"n{n}", value(day)) for n, day in enumerate(later)]
     for steps in (first + changed + last, first + changed + last + changed):
-        assert len(held(folded(*steps), day)) <= 1
+        assert len(valid_ids(folded(*steps), day)) <= 1
 
 
 @given(VALUES, FATES)
@@ -118,7 +118,7 @@ def test_what_holds_now_is_what_is_active_and_not_expired(
         for id_, memory in rows.items()
         if memory.state == "active" and (memory.expires_at or now + 1) > now
     ]
-    assert held(rows, 60) == living
+    assert valid_ids(rows, 60) == living
 
 
 @given(VALUES, FATES)

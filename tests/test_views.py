@@ -41,7 +41,7 @@ def live_tail() -> LiveTail:
     return LiveTail(MemoryRows.empty(), index, EMBEDDER)
 
 
-def told(tail: Tail) -> list[object]:
+def tail_state(tail: Tail) -> list[object]:
     """Return all that recall asks of a tail."""
     words = [*WORDS, "text3", "anchors", "badgerly"]  # the last two stand for their kin
     columns = tail.columns
@@ -77,7 +77,7 @@ def test_a_tail_answers_the_same_however_much_was_added_after_it(history: list[t
         alone = live_tail()
         for event in log[:length]:
             alone.extend([event])
-        assert told(tail) == told(alone.now())
+        assert tail_state(tail) == tail_state(alone.now())
 
 
 @given(HISTORIES)

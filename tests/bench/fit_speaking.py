@@ -78,13 +78,13 @@ def live(story: dict[str, Any], days: int = 0, weight: float = OTHERS) -> list[P
     cases = []
     for probe in told(lived, nights=20):
         sentences = tuple(
-            sentence for question in probe.asked for sentence in _said(probe, question)
+            sentence for question in probe.asked for sentence in _score_sentences(probe, question)
         )
         cases.append(Prompt(str(story["name"]), probe.kind, bool(probe.needs), weight, sentences))
     return cases
 
 
-def _said(probe: Served, question: Asked) -> Iterator[Said]:
+def _score_sentences(probe: Served, question: Asked) -> Iterator[Said]:
     about = tokenizer.terms(question[1])
     for hit, signs in speaking.features(*question):
         text = plain(block([note(hit.memory, about=about)]).text)

@@ -108,7 +108,7 @@ class Load:
         chance, client = random.Random(number), Client(self.port, self.token)
         while not self.is_over.is_set():
             kind = chance.choices(list(MIX), list(MIX.values()))[0]
-            call = _asked(client, kind, *self._request(kind, chance))
+            call = _timed_call(client, kind, *self._request(kind, chance))
             self.done.append(call)
             if call.status == 503 and not call.problem:
                 self.is_over.wait(float(client.answered["Retry-After"]))
@@ -141,7 +141,7 @@ def load(
     return shared.done
 
 
-def _asked(
+def _timed_call(
     client: Client, kind: str, method: str, path: str, body: dict[str, object] | None
 ) -> Done:
     began = time.monotonic()

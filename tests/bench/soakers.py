@@ -87,7 +87,7 @@ def recall(number: int, port: int, token: str, size: int) -> list[Asked]:
     client = Client(port, token)
     recalls: list[Asked] = []
     while not _shared.is_over.value:
-        recalls.append(_asked(client, *_question(chance, corpus, anything)))
+        recalls.append(_timed_recall(client, *_question(chance, corpus, anything)))
     client.close()
     return recalls
 
@@ -111,7 +111,7 @@ def _question(
     return f"{WRITTEN}{number}", ticket(number), "auto"
 
 
-def _asked(client: Client, about: str, query: str, mode: str) -> Asked:
+def _timed_recall(client: Client, about: str, query: str, mode: str) -> Asked:
     began = time.monotonic()
     try:
         body = {"query": query, "mode": mode}

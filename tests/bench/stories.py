@@ -304,19 +304,13 @@ def figures(sessions: Sequence[Served]) -> Figures:
     needed = [session for session in sessions if session.needs]
     brief, block = (
         median([len(text.encode()) for text in texts if text] or [0])
-        for texts in (
-            [session.brief for session in sessions],
-            [session.block for session in sessions],
-        )
+        for texts in ([probe.brief for probe in sessions], [probe.block for probe in sessions])
     )
     return Figures(
         (sum(session.is_served for session in needed), len(needed)),
         (sum(bool(session.block) for session in silent), len(silent)),
         (sum(bool(session.block) for session in idle), len(idle)),
-        (
-            sum(session.beside for session in sessions),
-            sum(len(session.notes) for session in sessions),
-        ),
+        (sum(probe.beside for probe in sessions), sum(len(probe.notes) for probe in sessions)),
         brief,
         block,
     )

@@ -208,15 +208,15 @@ def holds(run: Run) -> None:
         while not run.is_over.is_set():
             reader = Reader(run.tenant, log, make_embedder(run.settings.choices.embedder))
             with reader.view() as view:
-                before = _said(view)
+                before = _current_texts(view)
                 run.is_over.wait(HELD_S)
-                after = _said(view)
+                after = _current_texts(view)
             run.done["a state held open and read again"] += 1
             if before != after:
                 run.wrong["a state that was held open changed"] += 1
 
 
-def _said(view: View) -> list[tuple[str, str]]:
+def _current_texts(view: View) -> list[tuple[str, str]]:
     rows = view.snapshots.rows
     return [(memory.id, memory.content) for memory in rows.take(range(len(rows)))]
 

@@ -106,7 +106,7 @@ class _Here:
     def __post_init__(self) -> None:
         make_folder(self.home)
         (self.home / "config.toml").write_text(self.server.settings(**_UNBOUNDED))
-        with EventLog(_made(self.home, "other").log, create=True) as log:
+        with EventLog(_make_tenant(self.home, "other").log, create=True) as log:
             commands.record(log, Draft(id=FOREIGN, content="Another tenant's memory."), NOW)
 
     @property
@@ -208,7 +208,7 @@ class _Here:
 _KINDS = ("Judgment", "Written", "Statings", "Lessons", "Scores", "Opinions")
 
 
-def _made(home: Path, name: str) -> Tenant:
+def _make_tenant(home: Path, name: str) -> Tenant:
     tenant_ = tenant(home, name)
     make_folder(tenant_.root)
     return tenant_
@@ -216,7 +216,7 @@ def _made(home: Path, name: str) -> Tenant:
 
 def _filled(home: Path, name: str) -> Tenant:
     """Make a tenant of which every job asks something."""
-    tenant_ = _made(home, name)
+    tenant_ = _make_tenant(home, name)
     with EventLog(tenant_.log, create=True) as log:
         drafts = [
             Draft(

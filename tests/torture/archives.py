@@ -90,12 +90,12 @@ def _control(
 ) -> Outcome:
     """Say whether the harness would see a log that lost its last event, hashed and listed anew."""
     wrong = []
-    if (problem := _seen(folder, home, path, apart, digest)) is not None:
+    if (problem := _restore_fault(folder, home, path, apart, digest)) is not None:
         raise AssertionError(f"the whole backup is refused: {problem}")
-    if problem := _seen(folder, home, path, apart, "another digest"):
+    if problem := _restore_fault(folder, home, path, apart, "another digest"):
         wrong.append(problem)
     (folder / "outside" / "evil").write_text("planted")
-    if problem := _seen(folder, home, path, apart, digest):
+    if problem := _restore_fault(folder, home, path, apart, digest):
         wrong.append(problem)
     (folder / "outside" / "evil").unlink()
     tried = "a backup of something else, and a file outside"
@@ -112,7 +112,7 @@ def _forged(
         path = folder / "forged.zip"
         path.write_bytes(data)
         tried += 1
-        problem = _seen(folder, home, path, apart, digest)
+        problem = _restore_fault(folder, home, path, apart, digest)
         refused += (home / "tenants" / _INTO).exists()
         if problem is not None:
             wrong.append(f"{forge.__name__} {number}: {problem}")
@@ -142,7 +142,7 @@ def _bombs(folder: Path, home: Path, whole: forging.Whole, apart: Apart, scale: 
     return Outcome("a backup that bursts", len(bombs), "bombs", tuple(wrong), note, floor=3)
 
 
-def _seen(folder: Path, home: Path, path: Path, apart: Apart, digest: str) -> str | None:
+def _restore_fault(folder: Path, home: Path, path: Path, apart: Apart, digest: str) -> str | None:
     return _problem(folder, home, apart.ask((str(home), str(path))), digest)
 
 

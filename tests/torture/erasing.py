@@ -74,7 +74,9 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             for number in spoken[1:]:
                 words = ["erase", "--text", marker(number, "spk"), "--yes", "--json"]
                 _erased(run, [number], chance, kills=scale.of(0, 1), words=words)
-        mapped = _held(server, run.home)  # first: it opens the new state within seconds
+        mapped = _mapped_deleted_files(
+            server, run.home
+        )  # first: it opens the new state within seconds
         queries, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
     after = seen(run.home)
     remaining = of_fields(run.erased, after)
@@ -82,10 +84,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         "erase, killed and run again: nothing is left in any file",
         len(run.erased) * fields,
         "fields",
-        [
-            *run.wrong,
-            *(f"memory {number} is left in {remaining[number]}" for number in sorted(remaining)),
-        ],
+        [*run.wrong, *(f"memory {n} is left in {remaining[n]}" for n in sorted(remaining))],
         f"{run.killed} kills at {run.points} calls; {after.files} files looked through",
         floor=4_000,
     )
@@ -118,7 +117,7 @@ def _by_dagster(seen: Seen, numbers: Sequence[int]) -> int:
     return sum(any(place.startswith("dagster/") for place in seen[number]) for number in numbers)
 
 
-def _held(server: Server, home: Path) -> list[str]:
+def _mapped_deleted_files(server: Server, home: Path) -> list[str]:
     """Return the deleted files of a home that its server holds mapped, after a while."""
     deadline = time.monotonic() + _LETS_GO_S
     while True:

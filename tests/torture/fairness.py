@@ -53,7 +53,7 @@ def _flooded(folder: Path, texts: int, *, is_control: bool = False) -> Outcome:
     wrong: list[str] = []
     slow: list[float] = []
     for number in range(TENANTS):  # opened, as they are when somebody floods one
-        server.ask("POST", "/v1/recall", _asked(f"t{number}"))
+        server.ask("POST", "/v1/recall", _recall_body(f"t{number}"))
     is_over = threading.Event()
 
     def flood() -> None:
@@ -65,7 +65,7 @@ def _flooded(folder: Path, texts: int, *, is_control: bool = False) -> Outcome:
                     wrong.append(f"a write: {status} {answer}")
                 if number % 10 == 0:
                     began = time.monotonic()
-                    server.ask("POST", "/v1/recall", _asked("t0"), timeout_s=120)
+                    server.ask("POST", "/v1/recall", _recall_body("t0"), timeout_s=120)
                     slow.append(time.monotonic() - began)
             time.sleep(2.0)  # what is behind goes on
         except CutOff as error:
@@ -113,7 +113,7 @@ def _timed(server: Server, is_over: Callable[[], bool], wrong: list[str]) -> lis
     while not is_over():
         began = time.monotonic()
         try:
-            status, answer = server.ask("POST", "/v1/recall", _asked(f"t{1 + len(took) % 9}"))
+            status, answer = server.ask("POST", "/v1/recall", _recall_body(f"t{1 + len(took) % 9}"))
             if status != 200:
                 wrong.append(f"a recall: {status} {answer}")
         except CutOff as error:
@@ -131,7 +131,7 @@ def _p99(took: list[float]) -> float:
     return statistics.quantiles(took, n=100)[98] if len(took) > 1 else max(took, default=0.0)
 
 
-def _asked(name: str) -> dict[str, str]:
+def _recall_body(name: str) -> dict[str, str]:
     return {"query": "who keeps the harbour lamps lit at night", "tenant": name}
 
 

@@ -150,7 +150,9 @@ def _forms(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> 
             defects.told.clear()
     if statuses[303] < count / 20:
         wrong.append(f"too few were taken: {statuses}")
-    return Outcome("the dashboard's forms", count, "forms", wrong, _told(statuses), floor=6_000)
+    return Outcome(
+        "the dashboard's forms", count, "forms", wrong, _status_counts(statuses), floor=6_000
+    )
 
 
 def _strangers(asks: Browser, opened: OpenTenants, count: int) -> Outcome:
@@ -191,7 +193,9 @@ def _pages(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> 
                 wrong.append(f"{path!r:.100}: no policy")
     if _state(opened) != before:
         wrong.append("looking wrote something")
-    return Outcome("the dashboard's pages", count, "pages", wrong, _told(statuses), floor=3_000)
+    return Outcome(
+        "the dashboard's pages", count, "pages", wrong, _status_counts(statuses), floor=3_000
+    )
 
 
 def _state(opened: OpenTenants) -> tuple[object, ...]:
@@ -206,7 +210,7 @@ def _state(opened: OpenTenants) -> tuple[object, ...]:
     )
 
 
-def _told(statuses: Counter[int]) -> str:
+def _status_counts(statuses: Counter[int]) -> str:
     return ", ".join(f"{number:,} answered {status}" for status, number in sorted(statuses.items()))
 
 

@@ -103,7 +103,7 @@ def _large(here: Here, send: Send) -> None:
     send("POST", "/v1/ingest", {"memories": memories})
 
 
-def _asked(here: Here, send: Send) -> None:
+def _ask_all(here: Here, send: Send) -> None:
     send("POST", "/v1/recall", {"query": here.text("query")})
     send("GET", f"/v1/memories?text={quote(here.text('search'))}")
     send("GET", f"/v1/memories?project={quote(here.secret('project asked for'))}")
@@ -159,7 +159,7 @@ def _named(here: Here, send: Send) -> None:
 DOORS: Sequence[Door] = (
     _named,
     _recorded,
-    _asked,
+    _ask_all,
     _changed,
     _refused,
     _by_mcp,

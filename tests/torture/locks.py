@@ -82,7 +82,7 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
     writers = [threading.Thread(target=write, args=(f"w{number}",)) for number in range(8)]
     ran: list[str] = []
     took: list[float] = []
-    with _held(tenant(home), "BEGIN EXCLUSIVE"):
+    with _locked_log(tenant(home), "BEGIN EXCLUSIVE"):
         for writer in writers:
             writer.start()
         deadline = time.monotonic() + seconds
@@ -166,7 +166,7 @@ def _snapshot_held(folder: Path, batches: int) -> Outcome:
     ahead = tenant_.log.with_name(f"{tenant_.log.name}-wal")
     server = Server(home)
     text = "words of a note " * 100
-    with _held(tenant_, "BEGIN"):
+    with _locked_log(tenant_, "BEGIN"):
         for number in range(batches):
             many = [{"id": f"b{number}-{at}", "content": f"{text} {at}"} for at in range(20)]
             status, answer = server.ask("POST", "/v1/memories/batch", {"memories": many})
@@ -272,7 +272,7 @@ def _remembered(folder: Path) -> Path:
 
 
 @contextmanager
-def _held(of: Tenant, how: str) -> Iterator[None]:
+def _locked_log(of: Tenant, how: str) -> Iterator[None]:
     """Hold the log by a transaction of another process."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", HOLD, str(of.log), how],

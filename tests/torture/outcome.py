@@ -37,7 +37,7 @@ class Outcome:
         return bool(self.wrong) if self.is_control else not self.wrong
 
 
-def told(outcomes: Iterable[Outcome]) -> list[str]:
+def failures(outcomes: Iterable[Outcome]) -> list[str]:
     """Return the failures in words; empty if every attack was withstood."""
     return [
         f"{outcome.tried}: {'; '.join(outcome.wrong[:5]) or 'the control lost nothing'}"

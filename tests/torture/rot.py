@@ -251,7 +251,9 @@ def _undamaged(home: Path, copy: Path) -> Base:
 
 def _judge(tally: Tally, damage: Damage, seen: Seen, base: Base) -> None:
     alarms, whole = seen.alarms - base.whole.alarms, base.whole
-    is_same = seen.events == whole.events and _said(damage, seen) == _said(damage, whole)
+    is_same = seen.events == whole.events and _comparable(damage, seen) == _comparable(
+        damage, whole
+    )
     tally.slowest_s = max(tally.slowest_s, seen.slowest_s)
     if seen.answers is None:
         tally.wrong.append(f"{damage}: recall does not answer: {seen.refused}")
@@ -269,7 +271,7 @@ def _judge(tally: Tally, damage: Damage, seen: Seen, base: Base) -> None:
         tally.wrong.append(f"{damage}: silently wrong")
 
 
-def _said(damage: Damage, seen: Seen) -> object:
+def _comparable(damage: Damage, seen: Seen) -> object:
     """Return what is to be equal: an older manifest and the tail may rank in another order, and be
     near to other memories that are marked unsure: words written alike are looked up in what is
     built first.

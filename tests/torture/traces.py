@@ -30,7 +30,7 @@ def traces(planted: Sequence[tuple[str, str]], texts: Mapping[str, bytes]) -> li
     return [
         f"{secret} in {name}"
         for name, content in texts.items()
-        for secret in _found(sought, content)
+        for secret in _occurrences(sought, content)
     ]
 
 
@@ -54,7 +54,7 @@ def forms(core: str) -> Mapping[str, bytes]:
     }
 
 
-def _found(sought: Mapping[bytes, str], content: bytes) -> Iterator[str]:
+def _occurrences(sought: Mapping[bytes, str], content: bytes) -> Iterator[str]:
     """Yield what is in a content, of many things sought; each is eight bytes long or longer."""
     first = np.array([np.frombuffer(other[:8], np.uint64)[0] for other in sought])
     by_first: dict[bytes, list[bytes]] = {}
