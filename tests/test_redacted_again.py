@@ -1,7 +1,6 @@
 """What an earlier version kept is built, answered and shown redacted by today's patterns."""
 
 import json
-from dataclasses import replace
 
 from click.testing import CliRunner
 from msgspec.structs import replace
