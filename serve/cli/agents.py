@@ -18,7 +18,6 @@ from serve.cli.environment import Environment
 from serve.formatting import size
 from store.home.config import is_off
 from store.home.errors import InvalidInput, MnemologError, NotFound, did_you_mean
-from store.home.projects import check_project
 from store.log.event_kinds import Recorded
 from store.text.excerpt import plural
 
@@ -353,12 +352,8 @@ _LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
     invoke_without_command=True,
     epilog=output.example("mnemolog lessons", "mnemolog lessons accept 7HQ2"),
 )
-@click.option(
-    "--project",
-    type=arguments.PROJECT,
-    help="Only this project's and those without one; default: all.",
-)
-@output.known_at_option
+@arguments.only_project_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_context
 def lessons(
@@ -376,8 +371,6 @@ def lessons(
     from serve.lessons.lesson_stats import stats_json
 
     settings = context.obj.settings()
-    if project is not None:
-        check_project(project)
     with environment.open_log(settings) as log:
         statistics = _statistics(settings, log, project, known_at)
         if as_json:
@@ -414,7 +407,7 @@ def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> 
     "reject", epilog=output.example('mnemolog lessons reject 7HQ2 --reason "only that once"')
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.LESSON)
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @output.json_option
 @click.pass_obj
 def reject_lessons(

@@ -220,3 +220,41 @@ RATED = Named("id", _events("recalled", "recorded"))
 PLAN = Named("plan", _events("planned"))
 PROPOSAL = Named("id", _events("proposed"))
 LESSON = Named("id", _lessons)
+
+# Options of several commands
+
+project_option = click.option(
+    "--project", type=PROJECT, help="The project; default: that of the working directory."
+)
+only_project_option = click.option(
+    "--project", type=PROJECT, help="Only this project's and those without one; default: all."
+)
+all_projects_option = click.option("--all-projects", is_flag=True, help="All projects.")
+kinds_option = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=KIND,
+    metavar="KIND",
+    help="Only this kind; may be repeated.",
+)
+tags_option = click.option(
+    "--tag", "tags", multiple=True, help="Only with this tag; may be repeated."
+)
+since_option = click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
+until_option = click.option("--until", help="Older than this: 2026-11-20, or 7d.")
+as_of_option = click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
+known_at_option = click.option(
+    "--known-at",
+    metavar="WHEN",
+    help="As known then: 2026-11-20, 7d, @1234 of the log, or a commit.",
+)
+mode_option = click.option(
+    "--mode",
+    type=Choice(["auto", "lexical", "vector", "entity"]),
+    default="auto",
+    show_default=True,
+    help="Which channels search.",
+)
+reason_option = click.option("--reason", help="The reason, kept in the log.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

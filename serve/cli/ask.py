@@ -29,8 +29,6 @@ from store.text.text_features import MAY_RULE
 
 if TYPE_CHECKING:
     from serve.recall.request import RecallRequest
-    from store.log.event_log import EventLog
-    from store.log.events import Event
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -39,37 +37,20 @@ _RECALL_OPTIONS = (
     click.option(
         "--top-k", "--limit", type=click.IntRange(1, 200), help="The maximum number of results."
     ),
-    click.option(
-        "--mode",
-        type=arguments.Choice(["auto", "lexical", "vector", "entity"]),
-        default="auto",
-        show_default=True,
-        help="Which channels search.",
-    ),
+    arguments.mode_option,
     click.option(
         "--profile",
         type=arguments.Choice(["balanced", "wal", "match"]),
         help="How results are ordered.",
     ),
-    click.option(
-        "--kind",
-        "kinds",
-        multiple=True,
-        type=arguments.KIND,
-        metavar="KIND",
-        help="Only this kind; may be repeated.",
-    ),
-    click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated."),
-    click.option(
-        "--project",
-        type=arguments.PROJECT,
-        help="The project; default: that of the working directory.",
-    ),
-    click.option("--all-projects", is_flag=True, help="All projects."),
-    click.option("--since", help="Not older than this: 2026-11-20, or 7d."),
-    click.option("--until", help="Older than this: 2026-11-20, or 7d."),
-    click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log."),
-    output.known_at_option,
+    arguments.kinds_option,
+    arguments.tags_option,
+    arguments.project_option,
+    arguments.all_projects_option,
+    arguments.since_option,
+    arguments.until_option,
+    arguments.as_of_option,
+    arguments.known_at_option,
     click.option(
         "--min-confidence", type=click.FloatRange(0, 1), help="The lowest confidence to return."
     ),
@@ -397,7 +378,7 @@ WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 )
 @click.argument("id_", metavar="ID", type=arguments.RATED)
 @click.argument("verdict")
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @click.option("--dry-run", is_flag=True, help="Show what would be rated, and stop.")
 @output.json_option
 @click.pass_obj

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@arguments.yes_option
 @click.option(
     "--budget",
     type=click.FloatRange(0, min_open=True),

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,6 +152,12 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
     return EventLog(current_tenant(settings).log, waits=waits)
 
 
+def open_if_made(settings: Settings) -> "AbstractContextManager[EventLog | None]":
+    """Return the chosen tenant's log; None where it was never made."""
+    has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
+    return open_log(settings) if has_log else nullcontext()
+
+
 def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None) -> "Reader":
     """Return the chosen tenant's memory, or another's, to ask without a server; in an agent's shell
     what is held back from agents stays so.
@@ -189,6 +195,15 @@ def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Ite
         for note in found.notes:
             output.note(f"note: {note}")
         yield found
+
+
+@contextmanager
+def open_known(
+    settings: Settings, known_at: str | None = None
+) -> "Iterator[tuple[EventLog, Known]]":
+    """Give the chosen tenant's log, and its memory as `known` does."""
+    with open_log(settings) as log, known(settings, log, known_at) as here:
+        yield log, here
 
 
 def open_or_make(settings: Settings) -> EventLog:

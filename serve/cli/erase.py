@@ -66,7 +66,7 @@ _REPLICA_TRIES, _REPLICA_PAUSE_S = 60, 0.5
     is_flag=True,
     help="Also cut prompts, commands, queries and other receipts that use their words.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@arguments.yes_option
 @click.option("--dry-run", is_flag=True, help="Show what would be rewritten, and stop.")
 @output.json_option
 @click.pass_obj

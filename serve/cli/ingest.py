@@ -13,7 +13,6 @@ from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
 from store.home.instants import isoformat
-from store.home.projects import check_project
 from store.ingest.queue_file import STATES, job_fields
 from store.log.event_log import EventLog
 
@@ -70,14 +69,13 @@ def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> 
     from store.importers.jsonl import drafts
 
     settings = env.settings()
-    belongs = check_project(project) if project is not None else None
     source = standard_input() if str(file) == "-" else file
     present = environment.presence()
     with environment.open_or_make(settings) as log:
         queue = _queue(settings)
         jobs = [
             _accept(queue, log, some)
-            for some in _parts(map(present.limit, drafts(source, project=belongs, alone=True)))
+            for some in _parts(map(present.limit, drafts(source, project=project, alone=True)))
         ]
         _work_off(queue, log, jobs)
         _tell(queue, jobs, as_json=as_json)

@@ -10,7 +10,6 @@ from serve import formatting
 from serve.cli import arguments, environment, learn, output
 from serve.cli.environment import Environment
 from store.home.instants import isoformat
-from store.home.projects import check_project
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -24,13 +23,9 @@ facts = learn.job_group("facts")
 
 @facts.command("list", epilog=output.example("mnemolog facts list deploy --as-of 2026-03-01"))
 @click.argument("entity", required=False)
-@click.option(
-    "--project",
-    type=arguments.PROJECT,
-    help="Only this project's and those without one; default: all.",
-)
-@click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
-@output.known_at_option
+@arguments.only_project_option
+@arguments.as_of_option
+@arguments.known_at_option
 @click.option("--all", "is_all", is_flag=True, help="Include values that have ended.")
 @output.json_option
 @click.pass_obj
@@ -47,13 +42,8 @@ def list_facts(
     """List the facts about an entity, or all facts: since when, until when, and their source."""
     if as_of is not None and is_all:
         raise click.UsageError("--as-of lists what was true then: omit --all")
-    if project is not None:
-        check_project(project)
     settings = env.settings()
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
+    with environment.open_known(settings, known_at) as (log, here):
         from serve.recall.request import moment_of
         from serve.reports import conflicts as conflict_report
 
@@ -111,11 +101,7 @@ def routes(context: click.Context, as_json: bool) -> None:
         return
 
     settings = context.obj.settings()
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log) as here,
-        here.reader.view() as view,
-    ):
+    with environment.open_known(settings) as (_, here), here.reader.view() as view:
         payload = routes_payload(view)
     if as_json:
         output.emit(payload | {"explore": settings.choices.explore})
@@ -190,11 +176,7 @@ _TITLES = {
 
 
 @click.command(epilog=output.example("mnemolog conflicts", "mnemolog conflicts --project acme/web"))
-@click.option(
-    "--project",
-    type=arguments.PROJECT,
-    help="Only this project's and those without one; default: all.",
-)
+@arguments.only_project_option
 @output.json_option
 @click.pass_obj
 def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
@@ -204,13 +186,8 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
     Contradictions are: values replaced by another author, two values of one relation, conflict
     links, texts that differ in one value only, and memories about a file that has changed.
     """
-    if project is not None:
-        check_project(project)
     settings = env.settings()
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log) as here,
-    ):
+    with environment.open_known(settings) as (log, here):
         from serve.reports import conflicts as conflict_report
 
         found, is_all = here.reader.answer(

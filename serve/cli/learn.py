@@ -17,7 +17,7 @@ import msgspec
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT, plan_command, print_outcome, print_plan
-from serve.cli.processes import write_archive, write_cold_file
+from serve.cli.processes import read_job, write_cold_file
 from serve.server import processes
 from store.log.event_kinds import Job
 from store.log.event_log import EventLog
@@ -123,7 +123,7 @@ def _run_archive(
         if options["project"] or options["estimate"]:
             raise click.UsageError("--compact works on the whole log: omit the other options")
         words = ["--compact", *(["--dry-run"] if dry_run else [])]
-        done = write_archive(env.settings(), *words)["compacted"]
+        done = read_job(env.settings(), "cold", *words)["compacted"]
         _print_compaction(done, dry_run=dry_run, as_json=as_json)
         return
     run_job(env, job, dry_run=True, as_json=as_json, **options)

@@ -48,13 +48,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.argument("folder", metavar="[DIR]", type=_folder, required=False)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to test.")
 @click.option("--profile", help="Short for --set profile=PROFILE.")
-@click.option(
-    "--mode",
-    type=arguments.Choice(["auto", "lexical", "vector", "entity"]),
-    default="auto",
-    show_default=True,
-    help="Which channels search.",
-)
+@arguments.mode_option
 @click.option("--only", default="", metavar="PREFIX", help="Only workspaces with this prefix.")
 @click.option(
     "--level",
@@ -308,7 +302,7 @@ _REPLAYED = 1_000  # recalls, unless more are asked for
         "mnemolog replay --set profile=wal     # what would have come back under other settings",
     )
 )
-@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
+@arguments.since_option
 @click.option("--limit", type=click.IntRange(1), default=_REPLAYED, help="At most so many recalls.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to try.")
 @output.json_option

@@ -8,10 +8,10 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -29,20 +29,7 @@ _FAINT = ("id", "date", "at")  # columns of a table that stand back
 _ID_WIDTH = 26  # of a whole ULID
 _ID_LENGTHS = (10, 12, 14, 16, 18, 20, 22, 24)
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def json_option(command: Command) -> Command:
-    """Add `--json`."""
-    add = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
-    return add(command)
-
-
-def known_at_option(command: Command) -> Command:
-    """Add `--known-at`."""
-    form = "As known then: 2026-11-20, 7d, @1234 of the log, or a commit."
-    add = click.option("--known-at", metavar="WHEN", help=form)
-    return add(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 
 
 def example(*lines: str) -> str:

@@ -27,11 +27,9 @@ _TITLES = {
 
 @click.command(epilog=output.example("mnemolog overview deploys"))
 @click.argument("topic", nargs=-1, required=True, metavar="TOPIC...")
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
-@click.option("--all-projects", is_flag=True, help="All projects.")
-@output.known_at_option
+@arguments.project_option
+@arguments.all_projects_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_obj
 def overview(
@@ -48,10 +46,7 @@ def overview(
     """
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
+    with environment.open_known(settings, known_at) as (log, here):
         from serve.reader.filters import Filter
         from serve.reports import overviews
 
@@ -91,16 +86,14 @@ def _item_line(log: EventLog, one: dict[str, Any]) -> str:
 
 @click.command(epilog=output.example("mnemolog timeline deploys --since 30d"))
 @click.argument("topic", nargs=-1, metavar="[TOPIC]...")
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
-@click.option("--all-projects", is_flag=True, help="All projects.")
-@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
-@click.option("--until", help="Older than this: 2026-11-20, or 7d.")
+@arguments.project_option
+@arguments.all_projects_option
+@arguments.since_option
+@arguments.until_option
 @click.option(
     "--limit", type=click.IntRange(1, 200), default=50, help="The maximum number; default: 50."
 )
-@output.known_at_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_obj
 def timeline(
@@ -118,10 +111,7 @@ def timeline(
     """List memories by day, oldest first. They are those about TOPIC, or the newest ones."""
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
+    with environment.open_known(settings, known_at) as (log, here):
         from serve.reader.filters import Filter
         from serve.reports import overviews
 
@@ -158,11 +148,9 @@ _GROUPS = {"decided": "Decided", "learned": "Learned", "done": "Done"}
 @click.command(epilog=output.example("mnemolog digest --since yesterday"))
 @click.option("--since", default="7d", help="Start: yesterday, 2026-11-20, or 7d; default: 7d.")
 @click.option("--until", help="End: 2026-11-21, or 1d; default: now.")
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
-@click.option("--all-projects", is_flag=True, help="All projects.")
-@output.known_at_option
+@arguments.project_option
+@arguments.all_projects_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_obj
 def digest(
@@ -178,10 +166,7 @@ def digest(
     """List by day what was decided, learned and done. Also list what is open now."""
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
+    with environment.open_known(settings, known_at) as (log, here):
         from serve.reader.filters import Filter
         from serve.reports import overviews as digests
 
@@ -231,16 +216,14 @@ def _work(day: dict[str, Any]) -> list[str]:
 
 
 @click.command(epilog=output.example("mnemolog brief", "mnemolog brief --write CLAUDE.md"))
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
+@arguments.project_option
 @click.option(
     "--write",
     "file",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     help="Write the rules, decisions and commands that hold into FILE (CLAUDE.md); -: print them.",
 )
-@output.known_at_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_obj
 def brief(
@@ -259,10 +242,7 @@ def brief(
     """
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=False)
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
+    with environment.open_known(settings, known_at) as (log, here):
         from serve.hooks import brief as briefs
         from serve.reader.filters import Filter
         from serve.recall.context_block import render_parts
@@ -298,11 +278,9 @@ def _write_block(file: Path, block: str, *, as_json: bool) -> None:
 
 
 @click.command(epilog=output.example("mnemolog goals"))
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
-@click.option("--all-projects", is_flag=True, help="All projects.")
-@output.known_at_option
+@arguments.project_option
+@arguments.all_projects_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_obj
 def goals(
@@ -316,10 +294,7 @@ def goals(
     """List open goals and chains of milestones. The goal that is due next comes first."""
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
+    with environment.open_known(settings, known_at) as (log, here):
         from serve.reader import goals as wanted
         from serve.reader.filters import Filter
         from serve.reader.memory_json import shown_text

@@ -314,7 +314,7 @@ def try_plan(env: Environment, /, plan: str, days: int, stop: bool, as_json: boo
     "reject", epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"')
 )
 @click.argument("plan", type=arguments.PLAN)
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @output.json_option
 @click.pass_obj
 def reject_plan(env: Environment, /, plan: str, reason: str | None, as_json: bool) -> None:

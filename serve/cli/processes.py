@@ -30,15 +30,17 @@ def build(settings: Settings, *words: str, quiet: bool = False) -> int:
 
 def write_cold_file(settings: Settings) -> None:
     """Write what is archived as Parquet and note where."""
-    written = write_archive(settings)["cold"]
+    written = read_job(settings, "cold")["cold"]
     counts = ", ".join(f"{count} {state}" for state, count in written["memories"].items())
     output.note(f"cold: {counts or 'nothing'} in {written['path']}")
 
 
-def write_archive(settings: Settings, *words: str) -> dict[str, Any]:
-    """Have the files below `cold/` written by a process of its own; return what it says."""
-    name = environment.current_tenant(settings).name
-    child = processes.start_job(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
+def read_job(settings: Settings, command: str, *words: str) -> dict[str, Any]:
+    """Run a command of `pipelines` for the chosen tenant and return the JSON that it prints; end
+    with its exit code where it fails.
+    """
+    words = command, "--tenant", environment.current_tenant(settings).name, *words
+    child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     data, _ = child.communicate()
     if child.returncode:
         sys.exit(child.returncode)
@@ -131,7 +133,6 @@ def serve(env: Environment, /, port: int | None, idle_exit: int, as_json: bool) 
     processes.share_one_heap()
     from serve.app import create_app
     from serve.server import process
-    from store.home.registry import HOST
 
     settings = env.settings()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -158,8 +159,6 @@ def start(env: Environment, /, as_json: bool) -> None:
     If a server is already running, the command reports that and does nothing. The server exits
     after `idle_exit_s` without requests, and writes its messages to `server.log` in the home.
     """
-    from serve.server import processes
-
     server, is_new = processes.start_server(env.settings())
     if as_json:
         output.emit(_server_fields(server) | {"new": is_new})
@@ -173,8 +172,6 @@ def start(env: Environment, /, as_json: bool) -> None:
 @click.pass_obj
 def stop(env: Environment, /, as_json: bool) -> None:
     """Stop the server of this home. It first writes what it has collected."""
-    from serve.server import processes
-
     server = processes.stop_server(env.settings())
     if as_json:
         output.emit({"stopped": _server_fields(server) if server else None})
@@ -206,8 +203,6 @@ def dashboard(env: Environment, /, no_open: bool, as_json: bool) -> None:
     The link works once, within two minutes; the browser then stays logged in for 12 hours. Do not
     share the link: whoever opens it first is logged in instead of you.
     """
-    from serve.server import processes
-
     settings = env.settings()
     server, _ = processes.start_server(settings)
     link = _login_link(settings, server)

@@ -37,7 +37,7 @@ def project(context: click.Context, as_json: bool) -> None:
 
 
 @project.command(epilog=output.example("mnemolog project allow"))
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@arguments.yes_option
 @output.json_option
 @click.pass_obj
 def allow(env: Environment, /, yes: bool, as_json: bool) -> None:

@@ -17,7 +17,6 @@ from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import NotFound
 from store.home.instants import micros
-from store.home.projects import check_project
 from store.log.event_log import EventLog
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
@@ -29,7 +28,7 @@ _ID = re.compile(r"[0-9A-Za-z]+")
 
 @click.command(epilog=output.example("mnemolog show 01KA2B3C4D"))
 @click.argument("id_", metavar="ID", type=arguments.MEMORY)
-@output.known_at_option
+@arguments.known_at_option
 @output.json_option
 @click.pass_obj
 def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> None:
@@ -109,19 +108,8 @@ def _alike(one: dict[str, Any]) -> str:
 
 
 @click.command(name="list", epilog=output.example("mnemolog list --kind decision --limit 10"))
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=arguments.KIND,
-    metavar="KIND",
-    help="Only this kind; may be repeated.",
-)
-@click.option(
-    "--project",
-    type=arguments.PROJECT,
-    help="Only this project's and those without one; default: all.",
-)
+@arguments.kinds_option
+@arguments.only_project_option
 @click.option("--all-projects", is_flag=True, help="All projects, as without --project.")
 @click.option(
     "--state",
@@ -129,11 +117,11 @@ def _alike(one: dict[str, Any]) -> str:
     default="active",
     help="Only in this state; default: active.",
 )
-@click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
-@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
-@click.option("--until", help="Older than this: 2026-11-20, or 7d.")
-@click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
-@output.known_at_option
+@arguments.tags_option
+@arguments.since_option
+@arguments.until_option
+@arguments.as_of_option
+@arguments.known_at_option
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, help="The maximum number; default: 20."
 )
@@ -156,8 +144,6 @@ def list_(
 ) -> None:
     """List memories, newest first."""
     settings = env.settings()
-    if project is not None:
-        check_project(project)
     if as_of is not None and state != "active":
         raise click.UsageError("--as-of lists what was active then: omit --state")
     if project is not None and all_projects:
@@ -239,9 +225,7 @@ def _end(project: str) -> str:
 
 @click.command(epilog=output.example("mnemolog history deploy.region", "mnemolog history 01KA2B3C"))
 @click.argument("name", metavar="KEY|ID", type=arguments.MEMORY)
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
+@arguments.project_option
 @click.option("--all-projects", is_flag=True, help="The key's values of whatever project.")
 @output.json_option
 @click.pass_obj
@@ -251,10 +235,7 @@ def history(
     """List the values of a key, or a memory's replacements. The newest comes first."""
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log) as here,
-    ):
+    with environment.open_known(settings) as (log, here):
         from serve.reports import memory_detail
 
         with here.reader.view() as view:

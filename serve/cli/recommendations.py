@@ -1,7 +1,5 @@
 """`mnemolog recommendations`: changes of single memories that wait for a decision."""
 
-import subprocess
-import sys
 from typing import Any
 
 import click
@@ -11,7 +9,7 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT
 from store.home.instants import isoformat
-from store.home.projects import check_project, holds_in
+from store.home.projects import holds_in
 from store.log.event_log import EventLog
 from store.plans.recommendations import Recommendation
 
@@ -24,11 +22,7 @@ from store.plans.recommendations import Recommendation
 )
 @click.option("--refresh", is_flag=True, help="Search for new ones first.")
 @click.option("--dry-run", is_flag=True, help="With --refresh: only show new ones.")
-@click.option(
-    "--project",
-    type=arguments.PROJECT,
-    help="Only this project's and those without one; default: all.",
-)
+@arguments.only_project_option
 @click.option("--all", "is_all", is_flag=True, help="Include answered and outdated ones.")
 @output.json_option
 @click.pass_context
@@ -50,8 +44,6 @@ def recommendations(
         return
     if dry_run and not refresh:
         raise click.UsageError("--dry-run requires --refresh")
-    if project is not None:
-        check_project(project)
     new = _refresh(context.obj, project, dry_run=dry_run) if refresh else []
     if dry_run:
         _print_new(new, as_json=as_json)
@@ -128,7 +120,7 @@ def accept_recommendations(
     "reject", epilog=output.example('mnemolog recommendations reject 7HQ2 --reason "rare"')
 )
 @click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.PROPOSAL)
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @output.json_option
 @click.pass_obj
 def reject_recommendations(
@@ -150,18 +142,12 @@ def reject_recommendations(
 
 def _refresh(env: Environment, project: str | None, *, dry_run: bool) -> list[dict[str, Any]]:
     """Look for new ones, in a process of its own; return them."""
-    from serve.server import processes
+    from serve.cli.processes import read_job
 
-    settings = env.settings()
-    words = ["--tenant", environment.current_tenant(settings).name]
-    words += ["--project", project] if project else []
+    words = ["--project", project] if project else []
     words += ["--dry-run"] if dry_run else []
-    child = processes.start_job(settings, "recommend", *words, stdout=subprocess.PIPE)
-    data, _ = child.communicate()
-    if child.returncode:
-        sys.exit(child.returncode)
-    found: list[dict[str, Any]] = msgspec.json.decode(data)["recommendations"]
-    return found
+    new: list[dict[str, Any]] = read_job(env.settings(), "recommend", *words)["recommendations"]
+    return new
 
 
 def _print_new(new: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 @click.argument("question", required=False)
 @click.argument("id_", metavar="[ID]", required=False, type=arguments.MEMORY)
 @click.option("--remove", is_flag=True, help="Remove the pin.")
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
+@arguments.project_option
 @click.option("--all-projects", is_flag=True, help="Ask in all projects.")
 @output.json_option
 @click.pass_context
@@ -136,9 +134,7 @@ def _print_expected(log: EventLog, outcomes: "list[Outcome]") -> None:
 @click.option(
     "--since", help="When the answer was another: 2026-11-20, 7d, @1234 of the log, or a commit."
 )
-@click.option(
-    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
-)
+@arguments.project_option
 @click.option("--all-projects", is_flag=True, help="Ask in all projects.")
 @output.json_option
 @click.pass_obj
@@ -281,8 +277,8 @@ _folder = click.Path(path_type=Path, file_okay=False)
         "mnemolog receipts bundle last --out report",
     ),
 )
-@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
-@click.option("--until", help="Older than this: 2026-11-20, or 7d.")
+@arguments.since_option
+@arguments.until_option
 @click.option("--project", type=arguments.PROJECT, help="Only recalls in this project.")
 @click.option(
     "--memory", "id_", metavar="ID", type=arguments.MEMORY, help="Only those that returned it."

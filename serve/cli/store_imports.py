@@ -4,7 +4,6 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +14,6 @@ from serve.cli import arguments, environment, output, processes
 from serve.cli.bulk import watch
 from serve.cli.environment import Environment
 from store.home.errors import SourceError
-from store.home.projects import check_project
 from store.importers.source_files import Progress, no_progress
 from store.text.excerpt import plural
 
@@ -76,9 +74,8 @@ def store_command(store: "MemoryStore") -> click.Command:
                 "folder that it is in"
             )
         settings = env.settings()
-        belongs = check_project(project) if project is not None else None
         counts, skipped, refused = read_store(
-            settings, store, places, belongs, dry_run, quiet=as_json, asks=not as_json
+            settings, store, places, project, dry_run, quiet=as_json, asks=not as_json
         )
         if as_json:
             output.emit(_json(counts, skipped, refused, dry_run, left=store.left))
@@ -125,7 +122,6 @@ def read_store(
     """Import some places of a store, or count what would be; return what became of it, what was
     left out and what was refused. With `asks`, see `bulk.watch`.
     """
-    from store.home import tenant as tenants
     from store.importers.memory_store import import_memories, survey_memories
 
     skipped, refused = Sentences(), Sentences()
@@ -144,9 +140,8 @@ def read_store(
         ):
             counts = import_memories(log, lines, now, project, refused.add)
         return counts, skipped, refused
-    has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
-    with environment.open_log(settings) if has_log else nullcontext() as known:
-        return survey_memories(known, lines, now, project, refused.add), skipped, refused
+    with environment.open_if_made(settings) as existing:
+        return survey_memories(existing, lines, now, project, refused.add), skipped, refused
 
 
 def store_summary(counts: "Found", *, is_done: bool) -> str:

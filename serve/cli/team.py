@@ -137,7 +137,7 @@ def _silence(rate: float | None) -> str:
     epilog=output.example("mnemolog tenants delete team", "mnemolog tenants delete team --yes"),
 )
 @click.argument("name", type=arguments.TENANT)
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@arguments.yes_option
 @output.json_option
 @click.pass_obj
 def delete_tenant(env: Environment, /, name: str, yes: bool, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +23,6 @@ from serve.cli.store_imports import (
 )
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import isoformat
-from store.home.projects import check_project
 from store.importers.memory_stores import MEMORY_STORES
 from store.importers.transcript_hosts import TRANSCRIPT_HOSTS, find_transcripts
 from store.text.excerpt import plural
@@ -122,16 +121,13 @@ def jsonl(
     to be the user's words may be anybody's: it is quoted, and no rule, unless you add --mine.
     Without a person, in an agent's shell or without a terminal, it is kept as an agent's.
     """
-    from store.home import tenant as tenants
     from store.importers.jsonl import exported_lines, import_lines, survey
 
     settings, now = env.settings(), environment.now()
     source = standard_input() if str(file) == "-" else file
-    belongs = check_project(project) if project is not None else None
     if dry_run:
-        has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
-        with environment.open_log(settings) if has_log else nullcontext() as log:
-            counts = survey(log, source, now, project=belongs)
+        with environment.open_if_made(settings) as log:
+            counts = survey(log, source, now, project=project)
         _tell(counts, 0, as_json=as_json, next_step=False)
         if not as_json:
             output.note("nothing was written")
@@ -141,7 +137,7 @@ def jsonl(
         watch(settings, log, "import jsonl", asks=not as_json),
     ):
         lines = map(environment.presence().limit, exported_lines(source, is_mine=mine))
-        counts = import_lines(log, lines, now, project=belongs)
+        counts = import_lines(log, lines, now, project=project)
     _tell(counts, 0, as_json=as_json, next_step=not and_build)
     if and_build:
         click.get_current_context().exit(processes.build(settings, quiet=as_json))
@@ -176,11 +172,10 @@ def _transcripts(host: "TranscriptHost") -> click.Command:
         as_json: bool,
     ) -> None:
         source = host.place(environment.machine().folder) if path is None else path.expanduser()
-        belongs = check_project(project) if project is not None else None
         if dry_run:
-            _survey(env, host, source, belongs, as_json=as_json)
+            _survey(env, host, source, project, as_json=as_json)
         else:
-            _import_sessions(env, host, source, belongs, and_build=and_build, as_json=as_json)
+            _import_sessions(env, host, source, project, and_build=and_build, as_json=as_json)
 
     return click.command(
         host.agent,
@@ -345,13 +340,11 @@ def _survey(
     env: Environment, host: "TranscriptHost", source: Path, project: str | None, *, as_json: bool
 ) -> None:
     """Show what transcripts there are, and what of them would be new."""
-    from store.home import tenant as tenants
     from store.importers.transcript_events import survey
 
     settings, skips = env.settings(), Sentences()
     transcripts = find_transcripts(host, source, skips.add)
-    has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
-    with environment.open_log(settings) if has_log else nullcontext() as log:
+    with environment.open_if_made(settings) as log:
         sessions = _sessions(settings, log, host, project)
         with _progress(sessions, len(transcripts), quiet=as_json) as each:
             shares = survey(sessions.read(transcripts, each(host.turns), skips.add), log)
@@ -497,9 +490,8 @@ def _import(
 
     settings = env.settings()
     skips = Sentences()
-    belongs = check_project(project) if project is not None else None
     with environment.open_or_make(settings) as log:
-        drafts = show_progress(partial(read, belongs, skips.add), unit, quiet=as_json)
+        drafts = show_progress(partial(read, project, skips.add), unit, quiet=as_json)
         limited = map(environment.presence().limit, drafts)
         with watch(settings, log, f"import {what}", asks=what != "git" and not as_json):
             counts = commands.import_drafts(log, limited, environment.now())
@@ -575,11 +567,10 @@ def export(
     from store.maintenance.export import export as exported
     from store.maintenance.export import memories
 
-    belongs = check_project(project) if project is not None else None
     settings = env.settings()
     tenant, now = environment.current_tenant(settings), environment.now()
     if form in ("obsidian", "basic-memory", "claude-memory"):
-        _export_notes(env, file, form, belongs, all_states=all_states, as_json=as_json)
+        _export_notes(env, file, form, project, all_states=all_states, as_json=as_json)
         return
     with environment.open_log(settings) as log:
         shown = None
@@ -587,10 +578,10 @@ def export(
         if form == "markdown":
             from serve.reports.listing import export_markdown
 
-            shown = memories(log, now, all_states=all_states, project=belongs)
+            shown = memories(log, now, all_states=all_states, project=project)
             lines = (line.encode() for line in export_markdown(shown, now))
         else:
-            lines = exported(log, now, all_states=all_states, project=belongs)
+            lines = exported(log, now, all_states=all_states, project=project)
         if file == "-":
             environment.note_copy(tenant, "export", "stdout", now)
             for line in lines:

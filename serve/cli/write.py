@@ -273,7 +273,7 @@ def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, 
 
 @click.command(epilog=output.example('mnemolog forget 01KA2B3C4D --reason "no longer true"'))
 @_ids
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @output.json_option
 @click.pass_obj
 def forget(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
@@ -288,7 +288,7 @@ def forget(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_jso
 
 @click.command(epilog=output.example("mnemolog restore 01KA2B3C4D"))
 @_ids
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @output.json_option
 @click.pass_obj
 def restore(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
@@ -381,7 +381,7 @@ def link(env: Environment, /, id_: str, target: str, relation: Relation, as_json
 @click.command(epilog=output.example("mnemolog supersede 01KA2B3C4D --by 01KA7XYZAB"))
 @_ids
 @click.option("--by", required=True, type=arguments.MEMORY, metavar="ID", help="The replacement.")
-@click.option("--reason", help="The reason, kept in the log.")
+@arguments.reason_option
 @output.json_option
 @click.pass_obj
 def supersede(
