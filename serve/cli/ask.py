@@ -22,7 +22,7 @@ from store.home.errors import InvalidInput, LogError, NotFound, did_you_mean
 from store.home.instants import isoformat
 from store.home.project_context import recording_status
 from store.home.projects import SHARED
-from store.log.event_kinds import EPISODE, Recalled, Recorded
+from store.log.event_kinds import EPISODE, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.text.text_features import MAY_RULE
@@ -484,9 +484,6 @@ def _print_waiting(log: "EventLog", event: Event) -> None:
     assert isinstance(body, Recalled)
     output.say(f"{event.id}  {isoformat(event.at)[:16]}  {output.one_line(body.query)}")
     for hit in body.hits[:_MOST_PENDING]:
-        events = log.events_for(hit.id)
-        first = events[0].body if events else None
-        text = output.one_line(first.content) if isinstance(first, Recorded) else ""
-        output.say(f"    {text}")
+        output.say(f"    {output.recorded_text(log, hit.id)}")
     if len(body.hits) > _MOST_PENDING:
         output.say(f"    and {len(body.hits) - _MOST_PENDING} more")

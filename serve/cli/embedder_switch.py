@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
@@ -81,20 +80,20 @@ def switch(
             output.say(f"embedder = {name} in {path}")
             output.say("next: `mnemolog build`, until then recall uses the vectors there are")
         return
-    done = _switch(context.obj, name, budget, force=force, quiet=as_json)
+    outcome = _switch(context.obj, name, budget, force=force, quiet=as_json)
     if as_json:
-        output.emit(
-            {"set": str(settings.user_file) if done.is_set else None, **done.json, **payload}
-        )
+        file = str(settings.user_file) if outcome.is_set else None
+        output.emit({"set": file, **outcome.json, **payload})
     else:
-        output.say(done.said)
-    context.exit(done.code)
+        output.say(outcome.text)
+    context.exit(outcome.code)
 
 
-class _Done(msgspec.Struct, frozen=True):
-    """What became of a switch, and the exit code. `plan` is the one that judged it."""
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """The outcome of a switch, and the exit code. `plan` is the one that judged it."""
 
-    said: str
+    text: str
     code: int = 0
     is_set: bool = False
     embedded: int = 0
@@ -114,7 +113,7 @@ class _Done(msgspec.Struct, frozen=True):
 
 def _switch(
     env: Environment, name: str, budget: float | None, *, force: bool, quiet: bool
-) -> _Done:
+) -> _Outcome:
     """Embed, judge, build and so publish; or serve what was served with the embedder before."""
     from store.embedders.embedder import make_embedder
     from store.home import config
@@ -132,28 +131,28 @@ def _switch(
             config.keep(settings.home, {"embedder": name})
             code = make_true(env, log, name, quiet=quiet)
             text = f"the build failed: answers use {name} once it passes"
-            return _Done(text if code else f"answers use {name} again", code, is_set=True)
+            return _Outcome(text if code else f"answers use {name} again", code, is_set=True)
         done, total = embed_ahead(settings, log, name, budget, quiet=quiet)
         if done < total:
             text = f"embedded {done:,} of {total:,} texts: run it again to go on. Answers use "
             text += f"{settings.choices.embedder} as before"
-            return _Done(text, embedded=done, left=total - done)
+            return _Outcome(text, embedded=done, left=total - done)
         plan = None
         if steps:
             plan = _judge(settings, log, steps, quiet=quiet)
             if not force and any(check.name in _REFUSING for check in plan.failed):
                 text = f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the "
                 text += "answers; --force switches all the same"
-                return _Done(text, FAILED, embedded=done, plan=plan.id)
+                return _Outcome(text, FAILED, embedded=done, plan=plan.id)
             # what differs was shown: the log keeps which checks that overrides
             proposals.accept(log, plan.id, environment.now(), force=True)
         code = processes.build(env.settings(), quiet=quiet)
         if code and plan is not None:
             proposals.undo(log, plan.id, environment.now())
             text = "the build failed, so nothing was changed. What was embedded is kept for a week"
-            return _Done(text, code, embedded=done, plan=plan.id)
+            return _Outcome(text, code, embedded=done, plan=plan.id)
     text = f"answers use {name}. For a week `mnemolog embedder switch {settings.choices.embedder}` "
-    return _Done(text + "goes back at once", code, True, done, plan=plan.id if plan else None)
+    return _Outcome(text + "goes back at once", code, True, done, plan=plan.id if plan else None)
 
 
 # Another model brings other memories, and that is why one switches: the checks of a plan that count
@@ -229,8 +228,8 @@ def absolute_name(settings: Settings, name: str) -> str:
         return f"{kind}:{path.absolute()}"
     for model in model_catalog.CATALOG:
         if model.name.lower() == name.lower():
-            if found := model_catalog.installed_as(model, settings.home):
-                return found
+            if setting := model_catalog.installed_as(model, settings.home):
+                return setting
             raise NotFound(
                 f"{model.name} is not installed: run `mnemolog embedder install {model.name}`"
             )

@@ -226,6 +226,13 @@ def project_or_default(settings: Settings, given: str | None, *, none: bool) -> 
     return check_project(name) if name else scope_of(Path.cwd())
 
 
+def check_settable(settings: Settings, name: str) -> None:
+    """Raise InvalidInput where something else sets a setting, over what a command could keep."""
+    if (origin := settings.origin.get(name, "")) not in ("", str(settings.user_file)):
+        where = f"MNEMOLOG_{name.upper()}" if origin == "environment" else origin
+        raise InvalidInput(f"{where} sets {name}, over what this command could set: take it out")
+
+
 def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
     """Keep that a copy of a tenant was made, so that the receipt of an erasing names it."""
     from serve.cli import output

@@ -20,7 +20,6 @@ from serve.server import processes
 from store.home.errors import ConfigError, InvalidInput, MirrorError, NotFound
 from store.home.instants import isoformat
 from store.log import commands
-from store.log.event_kinds import Recorded
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
@@ -322,9 +321,8 @@ def _send_erasing(tenant: "Tenant", now: int) -> bool:
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
     for id_ in done.ids:
-        first = log.events_for(id_)[0].body
-        shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
-        output.say(f"{verb} {output.short_id(log, id_)}  {shown}".rstrip())
+        text = output.recorded_text(log, id_)
+        output.say(f"{verb} {output.short_id(log, id_)}  {text}".rstrip())
     output.say(f"events of the log with this text: {done.events}")
     for id_ in done.made:
         output.say(f"derived from it, stale from now on: {output.short_id(log, id_)}")
@@ -417,22 +415,19 @@ def quarantine_command(
         output.say("the quarantine is empty")
 
 
-def _print_quarantine(held: "list[Held]", *, as_json: bool) -> None:
+def quarantine_fields(entry: "Held") -> dict[str, str]:
+    """Return a memory in quarantine as JSON has it."""
+    at = isoformat(entry.at)
+    return {"id": entry.id, "since": at, "check": entry.check, "reason": entry.reason}
+
+
+def _print_quarantine(entries: "list[Held]", *, as_json: bool) -> None:
     if as_json:
-        shown = [
-            {
-                "id": other.id,
-                "since": isoformat(other.at),
-                "check": other.check,
-                "reason": other.reason,
-            }
-            for other in held
-        ]
-        output.emit({"quarantined": shown})
+        output.emit({"quarantined": list(map(quarantine_fields, entries))})
         return
-    for entry in held:
+    for entry in entries:
         output.say(
             f"{entry.id}  since {isoformat(entry.at)}  {entry.check}: {output.clean(entry.reason)}"
         )
-    if not held:
+    if not entries:
         output.say("the quarantine is empty")

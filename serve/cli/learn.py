@@ -44,9 +44,9 @@ def run_job(
     """
     settings = env.settings()
     tenant = environment.current_tenant(settings)
-    given = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
+    flags = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
     words = [word for name, value in own.items() if value for word in (f"--{name}", value)]
-    words += [word for word, is_given in given.items() if is_given]
+    words += [flag for flag, is_set in flags.items() if is_set]
     words += ["--project", project] if project else []
     words += ["--root", str(Path.cwd())]
     child = processes.start_job(
@@ -58,28 +58,18 @@ def run_job(
             click.echo(data, nl=False)  # the error, as all errors are told to programs
         sys.exit(child.returncode)
     payload: dict[str, Any] = msgspec.json.decode(data)
-    print_job_result(env, payload, as_json=as_json)
-
-
-def print_job_result(env: Environment, payload: dict[str, Any], *, as_json: bool) -> None:
-    """Print what a job told: its plan, from the log, or its estimate."""
-    from store.plans import plans
-
-    if "estimate" in payload:
-        if as_json:
-            output.emit(payload)
-        else:
-            _print_estimate(payload["estimate"])
-        return
     id_ = payload.get("plan")
-    if id_ is None:
-        if as_json:
-            output.emit(payload)
-        else:
-            output.say("nothing to do")
-        return
-    with environment.open_log(env.settings()) as log:
-        print_plan(log, plans.find(log, id_), as_json=as_json)
+    if id_ is not None:
+        from store.plans import plans
+
+        with environment.open_log(env.settings()) as log:
+            print_plan(log, plans.find(log, id_), as_json=as_json)
+    elif as_json:
+        output.emit(payload)
+    elif "estimate" in payload:
+        _print_estimate(payload["estimate"])
+    else:
+        output.say("nothing to do")
 
 
 def _print_estimate(payload: dict[str, Any]) -> None:
@@ -92,12 +82,12 @@ def _print_estimate(payload: dict[str, Any]) -> None:
     rows = [
         (
             tier,
-            output.one_line(one["model"]),
-            f"{one['calls']:,}",
-            f"{one['prompt_tokens'] + one['answer_tokens']:,}",
-            _dollars(one["usd_at_most"]),
+            output.one_line(estimate["model"]),
+            f"{estimate['calls']:,}",
+            f"{estimate['prompt_tokens'] + estimate['answer_tokens']:,}",
+            _dollars(estimate["usd_at_most"]),
         )
-        for tier, one in payload["tiers"].items()
+        for tier, estimate in payload["tiers"].items()
     ]
     output.table(("tier", "model", "calls", "tokens at most", "dollars at most"), rows)
     left = ", ".join(
@@ -123,27 +113,27 @@ def _run_archive(
         if options["project"] or options["estimate"]:
             raise click.UsageError("--compact works on the whole log: omit the other options")
         words = ["--compact", *(["--dry-run"] if dry_run else [])]
-        done = read_job(env.settings(), "cold", *words)["compacted"]
-        _print_compaction(done, dry_run=dry_run, as_json=as_json)
+        moved = read_job(env.settings(), "cold", *words)["compacted"]
+        _print_compaction(moved, dry_run=dry_run, as_json=as_json)
         return
     run_job(env, job, dry_run=True, as_json=as_json, **options)
     if not dry_run and not options["estimate"]:
         write_cold_file(env.settings())
 
 
-def _print_compaction(done: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
+def _print_compaction(moved: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        output.emit(done)
+        output.emit(moved)
         return
-    size = f"{done['events']:,} receipts, {done['bytes']:,} bytes"
-    if not done["events"]:
+    size = f"{moved['events']:,} receipts, {moved['bytes']:,} bytes"
+    if not moved["events"]:
         output.say("nothing to move: no receipt is over 90 days old, or too few are")
     elif dry_run:
         output.say(f"{size} would leave the log's file")
     else:
-        output.say(f"{size}, moved to {', '.join(done['segments'])}")
-        output.say(f"the log's file: {done['bytes_before']:,} -> {done['bytes_after']:,} bytes")
-        if not done["is_settled"]:
+        output.say(f"{size}, moved to {', '.join(moved['segments'])}")
+        output.say(f"the log's file: {moved['bytes_before']:,} -> {moved['bytes_after']:,} bytes")
+        if not moved["is_settled"]:
             output.note("note: the log was in use; its file will shrink next time")
 
 
@@ -328,13 +318,16 @@ consolidate.add_command(JOB_COMMANDS["preview"])
 def review(env: Environment, /, as_json: bool) -> None:
     """Show each waiting plan step by step; on a terminal, ask what to do with it."""
     from serve.reports.proposal_rendering import plan_fields
-    from store.plans import plans as kept
+    from store.plans import plans
 
     with environment.open_log(env.settings()) as log:
-        plans = [other for other in kept.every(log) if other.body.job == "consolidate"]
-        waiting = [other for other in plans if other.state in ("waiting", "stale")]
+        waiting = [
+            plan
+            for plan in plans.every(log)
+            if plan.body.job == "consolidate" and plan.state in ("waiting", "stale")
+        ]
         if as_json:
-            output.emit({"plans": [plan_fields(other) for other in waiting]})
+            output.emit({"plans": list(map(plan_fields, waiting))})
             return
         if not waiting:
             output.say("no plan is waiting: `mnemolog consolidate` makes one")
@@ -347,7 +340,7 @@ def review(env: Environment, /, as_json: bool) -> None:
 
 def _ask_about(log: EventLog, plan: "Plan") -> None:
     """Ask a person what to do with a plan, until that is known."""
-    from store.plans import plans as kept
+    from store.plans import plans
 
     steps, of = plural(len(plan.body.steps), "step"), plural(plan.body.looked_at, "memory")
     output.say(f"plan {plan.id[:SHORT]}: {steps} of {of}")
@@ -356,7 +349,7 @@ def _ask_about(log: EventLog, plan: "Plan") -> None:
         if "details".startswith(answer):
             print_plan(log, plan, as_json=False)
         elif "apply".startswith(answer):
-            applied = kept.apply(log, plan.id, environment.now(), accepted=True)
+            applied = plans.apply(log, plan.id, environment.now(), accepted=True)
             print_outcome(applied, as_json=False)
             return
         elif "leave".startswith(answer):

@@ -20,12 +20,11 @@ from store.home.errors import NoManifest, NotFound
 from store.home.instants import isoformat
 
 if TYPE_CHECKING:
-    from serve.evaluation.canaries import Outcome, Point
+    from serve.evaluation.canaries import Canary, Point
     from serve.evaluation.dataset import Workspace
     from serve.evaluation.harness import Run
     from serve.evaluation.replay import Replayed
     from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
-    from serve.evaluation.selftest import Selftest
     from serve.recall.recall import Mode
     from store.log.event_log import EventLog
 
@@ -116,7 +115,7 @@ def evaluate(
     if file is not None:
         output.write(file, b"".join(msgspec.json.encode(result) + b"\n" for result in run.results))
     by_query = {result.query_id: result for result in run.results}
-    found = report.score_report(workspaces, by_query, level, bar=choices.min_confidence or SURE)
+    scores = report.score_report(workspaces, by_query, level, bar=choices.min_confidence or SURE)
     memories = sum(len(workspace.memories) for workspace in workspaces)
     ran = {
         "workspaces": len(workspaces),
@@ -127,9 +126,9 @@ def evaluate(
         "mode": mode,
     }
     if as_json:
-        output.emit(ran | {"notices": run.notices} | msgspec.to_builtins(found))
+        output.emit(ran | {"notices": run.notices} | msgspec.to_builtins(scores))
     else:
-        _print_report(found)
+        _print_report(scores)
         output.say(", ".join(f"{name} {value}" for name, value in ran.items()))
         for notice in run.notices:
             output.note(f"note: {notice}")
@@ -228,16 +227,20 @@ def _print_silence(report: "Report") -> None:
 
 
 def _print_unasked(report: "Report") -> None:
-    if (one := report.unasked) is None:
+    if (unasked := report.unasked) is None:
         return
     output.table(
         ["told unasked, by the prompt hook", "prompts", "share"],
         [
-            ["correct answers: something", str(one.queries), _number(one.kept)],
-            ["correct answers: a right memory", str(one.queries), _number(one.right)],
-            ["should get nothing", str(sum(report.prompts.values())), _number(one.injected_all)],
+            ["correct answers: something", str(unasked.queries), _number(unasked.kept)],
+            ["correct answers: a right memory", str(unasked.queries), _number(unasked.right)],
+            [
+                "should get nothing",
+                str(sum(report.prompts.values())),
+                _number(unasked.injected_all),
+            ],
             *(
-                [f"  {kind}", str(count), _number(one.injected[kind])]
+                [f"  {kind}", str(count), _number(unasked.injected[kind])]
                 for kind, count in report.prompts.items()
             ),
         ],
@@ -335,7 +338,7 @@ def replay(
     model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
     with environment.open_log(settings) as log:
         events = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
-        found = list(
+        outcomes = list(
             replays.replay(
                 log,
                 model,
@@ -344,27 +347,27 @@ def replay(
                 (lambda choices: _apply_changes(choices, changes, None)) if changes else None,
             )
         )
-        _print_replay(log, found, as_json=as_json)
-    if not changes and any(one.verdict == "changed" for one in found):
+        _print_replay(log, outcomes, as_json=as_json)
+    if not changes and any(outcome.verdict == "changed" for outcome in outcomes):
         context.exit(FAILED)
 
 
 def _print_replay(log: "EventLog", replays: "Sequence[Replayed]", *, as_json: bool) -> None:
-    counts = Counter(one.verdict for one in replays)
-    skipped = Counter(one.why for one in replays if one.verdict == "skipped")
-    changed = [one for one in replays if one.verdict == "changed"]
+    counts = Counter(replay.verdict for replay in replays)
+    skipped = Counter(replay.why for replay in replays if replay.verdict == "skipped")
+    changed = [replay for replay in replays if replay.verdict == "changed"]
     if as_json:
         output.emit(
             {
                 "same": counts["same"],
                 "changed": [
                     {
-                        "recall": one.receipt.id,
-                        "query": one.before.query,
-                        "before": one.before.hits,
-                        "after": one.hits,
+                        "recall": replay.receipt.id,
+                        "query": replay.before.query,
+                        "before": replay.before.hits,
+                        "after": replay.hits,
                     }
-                    for one in changed
+                    for replay in changed
                 ],
                 "skipped": skipped,
             }
@@ -376,10 +379,10 @@ def _print_replay(log: "EventLog", replays: "Sequence[Replayed]", *, as_json: bo
     )
     for why, count in skipped.most_common():
         output.say(f"not asked again: {count}, because {why}")
-    for one in changed:
-        before, after = ([hit.id for hit in hits] for hits in (one.before.hits, one.hits))
+    for replay in changed:
+        before, after = ([hit.id for hit in hits] for hits in (replay.before.hits, replay.hits))
         output.say()
-        print_answer(log, one.receipt.id, before, after)
+        print_answer(log, replay.receipt.id, before, after)
 
 
 def print_answer(
@@ -438,16 +441,16 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
             }
         )
     else:
-        _print_canaries(outcome, trend)
+        output.say(f"{outcome.hits} of {outcome.asked} canaries came back")
+        _print_canaries(outcome.missed, trend[-_TREND_SHOWN:])
     context.exit(FAILED if outcome.is_doubted else 0)
 
 
-def _print_canaries(outcome: "Outcome", trend: "Sequence[Point]") -> None:
-    output.say(f"{outcome.hits} of {outcome.asked} canaries came back")
-    for canary in outcome.missed:
+def _print_canaries(missed: "Sequence[Canary]", trend: "Sequence[Point]") -> None:
+    for canary in missed:
         output.say(f"missed  {canary.id}  {output.one_line(canary.question)}")
-    for at, back, asked in trend[-_TREND_SHOWN:]:
-        output.say(f"build   {isoformat(at)}  {back} of {asked}")
+    for at, hits, asked in trend:
+        output.say(f"build   {isoformat(at)}  {hits} of {asked}")
 
 
 # selftest
@@ -483,30 +486,22 @@ def selftest(context: click.Context, as_json: bool) -> None:
             output.note(
                 "note: nothing is built here yet: a small memory apart from yours is tested"
             )
-        found = tests.selftest_apart(model, settings.choices, now)
+        result = tests.selftest_apart(model, settings.choices, now)
     else:
         with environment.open_log(settings) as log:
-            found = tests.selftest(tenant, log, manifest, model, settings.choices, now)
+            result = tests.selftest(tenant, log, manifest, model, settings.choices, now)
     if as_json:
         output.emit(
             {
-                "ok": found.ok,
-                "probes": found.probes,
-                "missed": found.missed,
-                "trend": found.trend,
+                "ok": result.ok,
+                "probes": result.probes,
+                "missed": result.missed,
+                "trend": result.trend,
             }
         )
     else:
-        _print_probes(found)
-    context.exit(0 if found.ok else FAILED)
-
-
-def _print_probes(found: "Selftest") -> None:
-    for probe in found.probes:
-        output.say(
-            f"{'ok    ' if probe.ok else 'FAILED'}  {probe.name}: {output.clean(probe.detail)}"
-        )
-    for missed in found.missed:
-        output.say(f"missed  {missed.id}  {output.one_line(missed.question)}")
-    for at, back, asked in found.trend[-_TREND_IN_SELFTEST:]:
-        output.say(f"build   {isoformat(at)}  {back} of {asked}")
+        for probe in result.probes:
+            word = "ok    " if probe.ok else "FAILED"
+            output.say(f"{word}  {probe.name}: {output.clean(probe.detail)}")
+        _print_canaries(result.missed, result.trend[-_TREND_IN_SELFTEST:])
+    context.exit(0 if result.ok else FAILED)

@@ -17,6 +17,7 @@ import click
 
 from serve.formatting import sanitize
 from store.home.errors import InvalidInput, LogError
+from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.text import visible_json
 
@@ -118,6 +119,17 @@ def first_words(log: EventLog, id_: str, width: int = 56) -> str:
     """Return how a memory began; "" of one that was erased, or that there is not."""
     body = next((event.body for event in log.events_for(id_)), None)
     return one_line(getattr(body, "content", "") or getattr(body, "prompt", ""), width)
+
+
+def recorded_text(log: EventLog, id_: str) -> str:
+    """Return the text that a memory was recorded with, on one line; "" for anything else."""
+    body = next((event.body for event in log.events_for(id_)), None)
+    return one_line(body.content) if isinstance(body, Recorded) else ""
+
+
+def minute(at: str) -> str:
+    """Return a time as JSON has it, to the minute: "2026-11-20 13:08"."""
+    return at[:16].replace("T", " ")
 
 
 def shortest(id_: str, among: Iterable[str], least: int) -> str:

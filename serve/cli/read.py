@@ -266,7 +266,7 @@ def _print_history(log: EventLog, found: Sequence[dict[str, Any]]) -> None:
     columns = ("from", "until", "id", "state", "value", "said in", "text")
     rows = [
         (
-            _minute(one["from"]),
+            output.minute(one["from"]),
             _until(one),
             output.short_id(log, one["id"]),
             one["state"],
@@ -285,11 +285,7 @@ _ORIGIN = ("source", "session")
 def _until(one: dict[str, Any]) -> str:
     if one["until"] is None:
         return "now"
-    return _minute(one["until"]) if one["until"] > one["from"] else "never valid"
-
-
-def _minute(at: str) -> str:
-    return at[:16].replace("T", " ")
+    return output.minute(one["until"]) if one["until"] > one["from"] else "never valid"
 
 
 # lineage
@@ -339,14 +335,14 @@ def _print_whole_lineage(log: EventLog, payload: dict[str, Any]) -> None:
     for one in recalls["newest"]:
         through = "" if one["memory"] == payload["id"] else output.short_id(log, one["memory"])
         result = f"{one['rank']:2}. {through:10}"
-        output.say(f"  {_minute(one['at'])}  {result}  {output.one_line(one['query'])}")
+        output.say(f"  {output.minute(one['at'])}  {result}  {output.one_line(one['query'])}")
 
 
 def _print_step(log: EventLog, indent: str, one: dict[str, Any]) -> None:
     """Print a memory or an event of a lineage, and under it how a job came to it."""
     what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
     where = f"session {one['session']}" if "session" in one else ""
-    at = f"@{one['seq']} {_minute(one['at'])}" if "seq" in one else ""
+    at = f"@{one['seq']} {output.minute(one['at'])}" if "seq" in one else ""
     text = output.one_line(one.get("text", ""), 60)
     line = "  ".join(filter(None, (output.short_id(log, one["id"]), what, at, where, text)))
     output.say(f"{indent}{output.clean(line)}")

@@ -62,32 +62,31 @@ def expect(
         if question is None or id_ is None:
             if remove:
                 raise click.UsageError("--remove needs the question and the ID")
-            asked = expectations.list_expectations(log)
+            expected = expectations.list_expectations(log)
         else:
             from store.log.commands import resolve
 
             belongs = environment.project_or_default(settings, project, none=all_projects)
             wanted = resolve(log, id_)
             text = output.encodable(question)
-            asked = [expectations.expect(log, text, wanted, belongs, now, expected=not remove)]
+            expected = [expectations.expect(log, text, wanted, belongs, now, expected=not remove)]
         if remove:
-            _print_removed(log, asked[0].question, asked[0].id, as_json=as_json)
+            [pin] = expected
+            if as_json:
+                output.emit({"question": pin.question, "id": pin.id, "removed": True})
+            else:
+                output.say(f'no longer expected of "{output.one_line(pin.question)}"')
             return
         reader = environment.open_reader(settings, log)
-        outcomes = reader.answer(lambda view: expectations.ask(view, asked, settings.choices, now))
+        outcomes = reader.answer(
+            lambda view: expectations.ask(view, expected, settings.choices, now)
+        )
         if as_json:
             output.emit({"expected": outcomes})
         else:
             _print_expected(log, outcomes)
     if question is None and any(outcome.rank is None for outcome in outcomes):
         context.exit(FAILED)
-
-
-def _print_removed(log: EventLog, question: str, id_: str, *, as_json: bool) -> None:
-    if as_json:
-        output.emit({"question": question, "id": id_, "removed": True})
-    else:
-        output.say(f'no longer expected of "{output.one_line(question)}"')
 
 
 def _print_expected(log: EventLog, outcomes: "list[Outcome]") -> None:
@@ -172,10 +171,10 @@ def bisect(
 
     with environment.open_log(settings) as log:
         reader = environment.open_reader(settings, log)
-        asked = default_question(
+        default = default_question(
             output.encodable(question), Filter(now=now, project=belongs), settings.choices
         )
-        search = bisection.Search(log, reader, asked, report)
+        search = bisection.Search(log, reader, default, report)
         start = None
         if since:
             start = find_place(log, since, settings.choices, now, Path.cwd()).seq
@@ -213,7 +212,7 @@ def _change_fields(change: "Change") -> dict[str, Any]:
 
 
 def _print_change(log: EventLog, change: "Change") -> None:
-    event, at = change.event, isoformat(change.event.at)[:16].replace("T", " ")
+    event, at = change.event, output.minute(isoformat(change.event.at))
     output.say(f"@{event.seq}  {event.kind}  {at}  {_maker(event)}")
     if words := output.first_words(log, event.subject):
         output.say(f"  {output.short_id(log, event.subject)}  {words}")
@@ -229,9 +228,13 @@ def _print_change(log: EventLog, change: "Change") -> None:
 
 def _maker(event: "Event") -> str:
     """Return who made an event: an agent, a job, an importer's source or you."""
-    made = getattr(event.body, "made", None)
+    origin = getattr(event.body, "made", None)
     source = getattr(event.body, "source", None)
-    who = f"the job {made.job}" if made else event.agent or ("you" if event.trust == "user" else "")
+    who = (
+        f"the job {origin.job}"
+        if origin
+        else event.agent or ("you" if event.trust == "user" else "")
+    )
     words = [
         f"by {who}" if who else "",
         f"said by {event.trust}" if event.trust != "user" else "",
@@ -250,7 +253,7 @@ def _differences(log: EventLog, before: "Sequence[Hit]", after: "Sequence[Hit]")
     new = {hit.memory.id: rank for rank, hit in enumerate(after, 1)}
     changed = [hit for hit in before if hit.memory.id not in new]
     changed += [hit for hit in after if new[hit.memory.id] != old.get(hit.memory.id)]
-    for hit in [other for other in changed if not other.is_unsure] or changed:
+    for hit in [hit for hit in changed if not hit.is_unsure] or changed:
         id_ = hit.memory.id
         unsure = " (unsure)" if hit.is_unsure else ""
         line = f"{output.short_id(log, id_)}  {output.one_line(hit.memory.text, 50)}{unsure}"
@@ -306,7 +309,7 @@ def receipts_command(
 
     env: Environment = context.obj
     now = environment.now()
-    start, end = (formatting.parse_optional_time(one, now) for one in (since, until))
+    start, end = (formatting.parse_optional_time(text, now) for text in (since, until))
     with environment.open_log(env.settings()) as log:
         memory = resolve(log, id_) if id_ else None
         wanted = receipts.Wanted(
@@ -317,19 +320,20 @@ def receipts_command(
             silent=True if silent else None,
         )
         page = receipts.page(log, wanted, limit, most=sys.maxsize)
-        found = [receipt_summary(log, event, memory) for event in page.receipts]
+        recalls = [receipt_summary(log, event, memory) for event in page.receipts]
         if as_json:
-            output.emit({"receipts": found})
+            output.emit({"receipts": recalls})
             return
+        ids = [recall["id"] for recall in recalls]
         rows = [
             (
-                output.shortest(one["id"], (other["id"] for other in found), 10),
-                one["at"][:16].replace("T", " "),
-                str(one["hits"]),
-                one["agent"] or "",
-                output.one_line(one["query"], 200) or "(erased)",
+                output.shortest(recall["id"], ids, 10),
+                output.minute(recall["at"]),
+                str(recall["hits"]),
+                recall["agent"] or "",
+                output.one_line(recall["query"], 200) or "(erased)",
             )
-            for one in found
+            for recall in recalls
         ]
     if rows:
         output.table(("id", "when", "results", "agent", "query"), rows)
@@ -382,23 +386,23 @@ def bundle_receipt(
     with environment.open_log(settings) as log:
         receipt = _find(log, id_)
         model = environment.open_reader(settings, log).embedder
-        made = bundle.make_bundle(
+        copy = bundle.make_bundle(
             log, model, settings.choices.embedder, receipt, all_projects=all_projects
         )
-    bundle.write_bundle(made, folder)
+    bundle.write_bundle(copy, folder)
     if as_json:
         output.emit(
             {
                 "recall": receipt.id,
                 "folder": str(folder),
-                "events": len(made.events) - 1,
-                "stand_ins": made.stand_ins,
-                "same": made.is_same,
+                "events": len(copy.events) - 1,
+                "stand_ins": copy.stand_ins,
+                "same": copy.is_same,
             }
         )
         return
-    output.say(f"{folder}: the events of its project, secrets redacted: {len(made.events) - 1:,}")
-    if made.is_same:
+    output.say(f"{folder}: the events of its project, secrets redacted: {len(copy.events) - 1:,}")
+    if copy.is_same:
         output.say("its answer is that of the recall, to the byte")
     else:
         output.say("its answer differs from that of the recall, which other projects had a part in")
@@ -408,7 +412,7 @@ def bundle_receipt(
 
 
 @receipts_command.command("rerun", epilog=output.example("mnemolog receipts rerun report"))
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", metavar="DIR", type=_folder)
 @output.json_option
 @click.pass_context
 def rerun_receipt(context: click.Context, folder: Path, as_json: bool) -> None:
@@ -458,20 +462,19 @@ def _print_receipt(log: EventLog, payload: dict[str, Any]) -> None:
         if name in ("query", "hits", "ratings", "judged", "outcomes") or value in (None, {}, []):
             continue
         if isinstance(value, dict):
-            value = ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
+            value = ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
         output.say(f"{name:12}{output.clean(str(value))}")
-    for one in payload["hits"]:
-        words = output.one_line(one["memory"]["text"] if one["memory"] else "", 50)
-        id_ = output.short_id(log, one["id"])
-        output.say(f"{one['rank']:3}. {id_}  {one['confidence']:.0%}  {words}".rstrip())
-    for one in payload["ratings"]:
-        output.say(
-            f"rated       {one['verdict']:+g}  {output.one_line(one['reason'] or '')}".rstrip()
-        )
-    for one in (payload["judged"] or {}).get("verdicts", ()):
-        output.say(f"judged      {one['verdict']:+g}  {output.short_id(log, one['id'])}")
-    for one in payload["outcomes"]:
-        output.say(f"outcome     {one['effort']} {'passed' if one['passed'] else 'failed'}")
+    for hit in payload["hits"]:
+        words = output.one_line(hit["memory"]["text"] if hit["memory"] else "", 50)
+        id_ = output.short_id(log, hit["id"])
+        output.say(f"{hit['rank']:3}. {id_}  {hit['confidence']:.0%}  {words}".rstrip())
+    for rating in payload["ratings"]:
+        reason = output.one_line(rating["reason"] or "")
+        output.say(f"rated       {rating['verdict']:+g}  {reason}".rstrip())
+    for judged in (payload["judged"] or {}).get("verdicts", ()):
+        output.say(f"judged      {judged['verdict']:+g}  {output.short_id(log, judged['id'])}")
+    for outcome in payload["outcomes"]:
+        output.say(f"outcome     {outcome['effort']} {'passed' if outcome['passed'] else 'failed'}")
 
 
 def _plain(value: object) -> str:

@@ -95,7 +95,10 @@ def _home_replica(settings: Settings, place: str | None) -> "HomeReplica":
     if place is not None:
         if is_folder(url):
             make_folder(settings, Path(url))
-        _keep(settings, url)
+        environment.check_settable(settings, "replica")
+        if url != settings.choices.replica:
+            path = config.keep(settings.home, {"replica": url})
+            output.note(f"kept in {path}: a running server of this home sends by itself")
         for tenant in list_tenants(settings.home):
             stop(tenant)  # what lies at the place says whether it goes on
     return replica.HomeReplica(settings.home, remote)
@@ -109,15 +112,6 @@ def make_folder(settings: Settings, folder: Path) -> None:
         sync_folder(folder.parent)
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be made ({error.strerror})") from error
-
-
-def _keep(settings: Settings, url: str) -> None:
-    if (origin := settings.origin.get("replica", "")) not in ("", str(settings.user_file)):
-        where = "MNEMOLOG_REPLICA" if origin == "environment" else origin
-        raise InvalidInput(f"{where} sets replica, over what this command could set: take it out")
-    if url != settings.choices.replica:
-        path = config.keep(settings.home, {"replica": url})
-        output.note(f"kept in {path}: a running server of this home sends by itself")
 
 
 def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:

@@ -7,6 +7,7 @@ import click
 
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
+from serve.cli.plans import SHORT
 from store.home.config import Settings
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
@@ -14,9 +15,6 @@ from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan
-
-
-_SHORT = 6  # letters of a plan's id, as `mnemolog plans` shows them
 
 
 @click.group(
@@ -103,7 +101,7 @@ def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool
 
 
 def _jobs_listing(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    """Return what there is to say of every job, and of the money."""
+    """Return every job with its last plan, and what models cost today, as JSON has it."""
     from store.plans import job_catalog, plans
 
     switches, every = job_catalog.load_switches(tenant), plans.every(log)
@@ -154,17 +152,12 @@ def _print_jobs(payload: dict[str, Any]) -> None:
     rows = []
     for job in payload["jobs"]:
         last, waiting = job["last"], job["waiting"]
-        told = ("-", "", "", "")
+        plan = ("-", "", "", "")
         if last:
-            cost = f"${last['cost_usd']:.4f}"
-            told = (
-                last["at"][:10],
-                f"{last['steps']} {last['state']}",
-                cost,
-                last["plan"][:_SHORT],
-            )
+            steps, cost = f"{last['steps']} {last['state']}", f"${last['cost_usd']:.4f}"
+            plan = (last["at"][:10], steps, cost, last["plan"][:SHORT])
         state = "on" if job["on"] else "off"
-        rows.append((job["job"], state, job["at"], *told, str(len(waiting) or "")))
+        rows.append((job["job"], state, job["at"], *plan, str(len(waiting) or "")))
     output.table(("job", "by itself", "at", "last", "steps", "cost", "plan", "waiting"), rows)
     _print_spending(payload)
     if payload["problem"]:
@@ -185,13 +178,13 @@ def _print_spending(payload: dict[str, Any]) -> None:
     )
 
 
-def _print_runs(ran: list[dict[str, Any]]) -> None:
-    for one in ran:
-        plan = f"  plan {one['plan'][:_SHORT]}" if one["plan"] else ""
-        state = one["state"] if one["outcome"] == "done" else "failed"
-        steps = f", {one['steps']} steps" if one["steps"] else ""
-        output.say(f"{one['job']:<12}{state}{steps}{plan}")
-        for warning in one["warnings"]:
+def _print_runs(runs: list[dict[str, Any]]) -> None:
+    for run in runs:
+        plan = f"  plan {run['plan'][:SHORT]}" if run["plan"] else ""
+        state = run["state"] if run["outcome"] == "done" else "failed"
+        steps = f", {run['steps']} steps" if run["steps"] else ""
+        output.say(f"{run['job']:<12}{state}{steps}{plan}")
+        for warning in run["warnings"]:
             output.say(f"            {output.one_line(warning, 300)}")
-    if any(one["state"] == "waiting" for one in ran):
+    if any(run["state"] == "waiting" for run in runs):
         output.note("next: `mnemolog plans show PLAN`, then `mnemolog plans apply PLAN`")

@@ -55,6 +55,7 @@ def status(env: Environment, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
+    from serve.cli.erase import quarantine_fields
     from store.home import failures, spool
     from store.home.errors import NoManifest, SnapshotDamaged
     from store.home.registry import live_server
@@ -90,15 +91,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             for root in (settings.home, tenant.root)
             for failure in failures.every(root)
         ],
-        "quarantined": [
-            {
-                "id": entry.id,
-                "since": isoformat(entry.at),
-                "check": entry.check,
-                "reason": entry.reason,
-            }
-            for entry in quarantine.entries(log)
-        ],
+        "quarantined": [quarantine_fields(entry) for entry in quarantine.entries(log)],
         "alarms": [],
         "behind": [],
         "damage": [str(gone)] if gone else [],
@@ -387,19 +380,13 @@ def _write_plots(plot: Path, statistics: "Statistics", lessons: "tuple[LessonSta
     from serve.reports import statistics_plots
     from serve.reports.statistics_plots import file_charts
 
-    title = f"mnemolog: {statistics.tenant}, {_day(statistics.at)}"
+    title = f"mnemolog: {statistics.tenant}, {formatting.day(statistics.at)}"
     made = (
         statistics_plots.svg_document
         if plot.suffix.lower() == ".svg"
         else statistics_plots.html_document
     )
     output.write(plot, made(title, file_charts(statistics, lessons)).encode())
-
-
-def _day(at: int) -> str:
-    from store.home.instants import isoformat
-
-    return isoformat(at)[:10]
 
 
 def _print_statistics(statistics: "Statistics") -> None:
@@ -466,7 +453,9 @@ def _print_usefulness(usefulness: "Usefulness") -> None:
         for line in lines[1:]:
             output.say(f"          {line}")
     if usefulness.cut_at is not None:
-        output.say(f"          (too many events to read: counted from {_day(usefulness.cut_at)})")
+        output.say(
+            f"          (too many events to read: counted from {formatting.day(usefulness.cut_at)})"
+        )
     for memory in usefulness.kept_today:
         text = output.one_line(memory.content, 120)
         output.say(f"kept      \u201c{text}\u201d (take it back: {take_back(memory.id)})")
@@ -475,19 +464,17 @@ def _print_usefulness(usefulness: "Usefulness") -> None:
 def _lines(period: "Period") -> list[str]:
     from serve.formatting import count
 
-    def some(number: int, what: str) -> str:
-        return f"{count(number)} {what}{'' if number == 1 else 's'}"
-
     tokens = period.tokens
-    given = f"{some(period.blocks, 'block')} of {some(period.notes, 'note')}"
+    notes = f"{plural(period.blocks, 'block')} of {plural(period.notes, 'note')}"
     if tokens is not None:
-        given += f", about {some(tokens, 'token')}"
+        notes += f", about {plural(tokens, 'token')}"
     if period.measured < period.blocks:
-        given += f" (in {count(period.measured)} of the blocks; earlier ones have no length)"
+        notes += f" (in {count(period.measured)} of the blocks; earlier ones have no length)"
     return [
-        f"{some(period.prompts, 'prompt')}: {count(period.told)} with notes, "
-        f"{count(period.silent)} without; {some(period.episodes, 'episode')}",
-        f"{given}; {some(period.briefs, 'brief')}, {some(period.warnings, 'note')} before a tool",
+        f"{plural(period.prompts, 'prompt')}: {count(period.told)} with notes, "
+        f"{count(period.silent)} without; {plural(period.episodes, 'episode')}",
+        f"{notes}; {plural(period.briefs, 'brief')}, "
+        f"{plural(period.warnings, 'note')} before a tool",
         f"notes: {count(period.followed)} followed, {count(period.ignored)} ignored, "
         f"{count(period.contradicted)} contradicted; ratings: {count(period.helped)} helped, "
         f"{count(period.harmed)} harmed",

@@ -20,8 +20,6 @@ from store.text.excerpt import plural
 if TYPE_CHECKING:
     from mnemolog.wire import Deleted, TenantStats
 
-    from store.home.registry import Server
-
 
 _ANSWER_S = 30.0  # what is being answered from a tenant is finished before it goes
 _ERRORS: dict[str, type[MnemologError]] = {
@@ -56,10 +54,10 @@ def _print_tenants(settings: Settings, *, as_json: bool) -> None:
     from serve.server.callers import OWNER
     from serve.server.tenant_admin import list_tenants
 
-    shown_tenants = list_tenants(settings, OWNER, environment.now())
+    summaries = list_tenants(settings, OWNER, environment.now())
     if as_json:
-        output.emit({"tenants": shown_tenants})
-    elif not shown_tenants:
+        output.emit({"tenants": summaries})
+    elif not summaries:
         output.say("no tenant yet: run `mnemolog init`")
     else:
         rows = [
@@ -68,7 +66,7 @@ def _print_tenants(settings: Settings, *, as_json: bool) -> None:
                 size(tenant.log_bytes),
                 str(tenant.tokens),
             )
-            for tenant in shown_tenants
+            for tenant in summaries
         ]
         output.table(("tenant", "log", "tokens"), rows)
 
@@ -125,11 +123,10 @@ def _print_tenant_stats(stats: "TenantStats") -> None:
         ago = formatting.ago(stats.manifest.age_s)
         output.say(f"manifest  {stats.manifest.number}, built {ago}, {size(stats.snapshot_bytes)}")
     output.say(f"tail      {plural(stats.tail, 'event')} since")
-    output.say(f"recalls   {stats.recalls_of_day:,} in a day{_silence(stats.silence_rate)}")
-
-
-def _silence(rate: float | None) -> str:
-    return "" if rate is None else f"; {rate:.0%} of the newest without results"
+    silence = ""
+    if stats.silence_rate is not None:
+        silence = f"; {stats.silence_rate:.0%} of the newest without results"
+    output.say(f"recalls   {stats.recalls_of_day:,} in a day{silence}")
 
 
 @tenants.command(
@@ -153,39 +150,33 @@ def delete_tenant(env: Environment, /, name: str, yes: bool, as_json: bool) -> N
             raise click.UsageError("--json cannot ask: add --yes")
         if not click.confirm(f"Delete the tenant {name} and revoke its tokens?", default=False):
             raise click.Abort
-    found = _delete_over_http(settings, name)
+    deleted = _delete(settings, name)
     if as_json:
-        output.emit(found)
+        output.emit(deleted)
         return
-    output.say(f"deleted {name} and revoked {found.tokens} tokens")
-    output.note(f"its folder is kept in {found.kept_in}")
-    back = shlex.join(("mv", found.kept_in, str(settings.home / "tenants" / name)))
+    output.say(f"deleted {name} and revoked {deleted.tokens} tokens")
+    output.note(f"its folder is kept in {deleted.kept_in}")
+    back = shlex.join(("mv", deleted.kept_in, str(settings.home / "tenants" / name)))
     output.note(f"to get it back: `{back}`")
 
 
-def _delete_over_http(settings: Settings, name: str) -> "Deleted":
+def _delete(settings: Settings, name: str) -> "Deleted":
     """Delete a tenant; a running server of the home does it itself, as it has the tenant open."""
-    from store.home import registry
-
-    if (server := registry.live_server(settings)) is not None:
-        return _delete_by_server(settings, server, name)
-    with registry.sole(settings):  # and none starts meanwhile
-        place, tokens = tenants_.delete_tenant(settings, name, environment.now())
-    from mnemolog.wire import Deleted
-
-    return Deleted(tenant=name, kept_in=str(place), tokens=tokens)
-
-
-def _delete_by_server(settings: Settings, server: "Server", name: str) -> "Deleted":
     import msgspec
     from mnemolog.wire import Deleted
 
+    from store.home import registry
+
+    if (server := registry.live_server(settings)) is None:
+        with registry.sole(settings):  # and none starts meanwhile
+            folder, tokens = tenants_.delete_tenant(settings, name, environment.now())
+        return Deleted(tenant=name, kept_in=str(folder), tokens=tokens)
     path = f"/v1/tenants/{name}"
     status, body = environment.request_as_owner(settings, server, "DELETE", path, _ANSWER_S)
     if status == HTTPStatus.OK:
         return msgspec.json.decode(body, type=Deleted)
-    said = msgspec.json.decode(body)
-    raise _ERRORS.get(said["code"], MnemologError)(said["detail"])
+    problem = msgspec.json.decode(body)
+    raise _ERRORS.get(problem["code"], MnemologError)(problem["detail"])
 
 
 # tokens
@@ -222,12 +213,12 @@ def _print_tokens(settings: Settings, tenant: str | None, *, as_json: bool) -> N
     from store.home import tokens as kept
 
     now = environment.now()
-    shown_tokens = [
+    summaries = [
         summarize_token(token, now) for token in reversed(kept.every(settings.home, tenant))
     ]
     if as_json:
-        output.emit({"tokens": shown_tokens})
-    elif not shown_tokens:
+        output.emit({"tokens": summaries})
+    elif not summaries:
         output.say("no tokens: `mnemolog tokens create` creates one")
     else:
         rows = [
@@ -240,7 +231,7 @@ def _print_tokens(settings: Settings, tenant: str | None, *, as_json: bool) -> N
                 f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "",
                 output.one_line(token.name, _NAME_WIDTH),
             )
-            for token in shown_tokens
+            for token in summaries
         ]
         output.table(("id", "tenant", "scopes", "state", "made", "expires", "name"), rows)
 
@@ -291,13 +282,13 @@ def create_token(
 
     settings = env.settings()
     opens = tenants_.find_tenant(settings.home, tenant or settings.choices.tenant)
-    said = {
+    fields = {
         "scopes": tuple(dict.fromkeys(scopes)),
         "name": name,
         "ttl_s": formatting.parse_span(expires) if expires else None,
         "per_minute": per_minute,
     }
-    made = make_token(settings, OWNER, opens, msgspec.convert(said, Wanted), environment.now())
+    made = make_token(settings, OWNER, opens, msgspec.convert(fields, Wanted), environment.now())
     if as_json:
         output.emit(made)
         return

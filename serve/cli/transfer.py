@@ -128,7 +128,7 @@ def jsonl(
     if dry_run:
         with environment.open_if_made(settings) as log:
             counts = survey(log, source, now, project=project)
-        _tell(counts, 0, as_json=as_json, next_step=False)
+        _print_counts(counts, 0, as_json=as_json)
         if not as_json:
             output.note("nothing was written")
         return
@@ -138,9 +138,7 @@ def jsonl(
     ):
         lines = map(environment.presence().limit, exported_lines(source, is_mine=mine))
         counts = import_lines(log, lines, now, project=project)
-    _tell(counts, 0, as_json=as_json, next_step=not and_build)
-    if and_build:
-        click.get_current_context().exit(processes.build(settings, quiet=as_json))
+    _finish(settings, counts, 0, and_build=and_build, as_json=as_json)
 
 
 def standard_input() -> Path:
@@ -218,36 +216,27 @@ def auto(
     Looks where the programs keep their memories and sessions, and in the repository you are in;
     says what it would take and asks.
     """
-    if unknown := [one for one in skip if one not in (*TRANSCRIPT_HOSTS, *MEMORY_STORES)]:
+    if unknown := [name for name in skip if name not in (*TRANSCRIPT_HOSTS, *MEMORY_STORES)]:
         raise InvalidInput(f"{unknown[0]!r} is no importer: `mnemolog import --help` lists them")
     settings = env.settings()
-    hosts = [
-        transcript_host
-        for transcript_host in TRANSCRIPT_HOSTS.values()
-        if transcript_host.agent not in skip
-    ]
-    sessions = {
-        transcript_host.agent: there
-        for transcript_host in hosts
-        if (there := _sessions_here(transcript_host))
-    }
+    hosts = [host for host in TRANSCRIPT_HOSTS.values() if host.agent not in skip]
+    sessions = {host.agent: transcripts for host in hosts if (transcripts := _sessions_here(host))}
     stores = [
-        memory_store
-        for memory_store in MEMORY_STORES.values()
-        if memory_store.name not in skip and store_places(memory_store)
+        store for store in MEMORY_STORES.values() if store.name not in skip and store_places(store)
     ]
     found: list[dict[str, Any]] = [
         {"name": name, "sessions": len(transcripts)} for name, transcripts in sessions.items()
     ]
+    readable = []
     for store in stores:
         try:
             counts, _, _ = read_store(settings, store, store_places(store), None, True, quiet=True)
         except SourceError as error:
             found.append({"name": store.name, "error": str(error)})
         else:
+            readable.append(store)
             row = {"name": store.name, "memories": counts.found, "new": counts.added}
             found.append(row | {"changed": counts.changed, "refused": counts.refused})
-    readable = [memory_store for memory_store in stores if not _has_error(found, memory_store.name)]
     if not as_json:
         _show_found(found)
     if not sessions and not any(one.get("new") or one.get("changed") for one in found):
@@ -291,10 +280,6 @@ def _sessions_here(host: "TranscriptHost") -> "list[Transcript]":
         )
     except SourceError:  # there are none
         return []
-
-
-def _has_error(found: list[dict[str, Any]], name: str) -> bool:
-    return any(one["name"] == name and "error" in one for one in found)
 
 
 def _show_found(found: list[dict[str, Any]]) -> None:
@@ -383,16 +368,7 @@ def _import_sessions(
     settings = env.settings()
     counts, sessions, skips = _record_sessions(settings, host, source, project, quiet=as_json)
     skips.show("skipped")
-    _tell(
-        counts,
-        skips.count,
-        as_json=as_json,
-        next_step=not and_build,
-        sessions=sessions,
-    )
-    if and_build:
-        code = processes.build(settings, quiet=as_json)
-        click.get_current_context().exit(code)
+    _finish(settings, counts, skips.count, sessions, and_build=and_build, as_json=as_json)
 
 
 def _record_sessions(
@@ -496,19 +472,28 @@ def _import(
         with watch(settings, log, f"import {what}", asks=what != "git" and not as_json):
             counts = commands.import_drafts(log, limited, environment.now())
     skips.show("skipped")
-    _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
-    if and_build:
-        code = processes.build(settings, quiet=as_json)
-        click.get_current_context().exit(code)
+    _finish(settings, counts, skips.count, and_build=and_build, as_json=as_json)
 
 
-def _tell(
+def _finish(
+    settings: "Settings",
     counts: "Counts",
     skipped: int,
-    *,
-    as_json: bool,
-    next_step: bool,
     sessions: "Sessions | None" = None,
+    *,
+    and_build: bool,
+    as_json: bool,
+) -> None:
+    """Print what an import brought, and build; else say what to do next."""
+    _print_counts(counts, skipped, sessions, as_json=as_json)
+    if and_build:
+        click.get_current_context().exit(processes.build(settings, quiet=as_json))
+    if counts.added and not as_json:
+        output.note("next: `mnemolog build` makes recall fast and complete")
+
+
+def _print_counts(
+    counts: "Counts", skipped: int, sessions: "Sessions | None" = None, *, as_json: bool
 ) -> None:
     numbers = {
         "added": counts.added,
@@ -519,12 +504,10 @@ def _tell(
     if as_json:
         output.emit((_counts(sessions) if sessions else {}) | numbers)
         return
-    told = ", ".join(f"{count} {what}" for what, count in numbers.items())
+    text = ", ".join(f"{count} {name}" for name, count in numbers.items())
     if sessions:
-        told = f"{sessions.summary}: {told.replace('added', 'events added')}"
-    output.say(told)
-    if next_step and counts.added:
-        output.note("next: `mnemolog build` makes recall fast and complete")
+        text = f"{sessions.summary}: {text.replace('added', 'events added')}"
+    output.say(text)
 
 
 @click.command(epilog=output.example("mnemolog export --output memories.jsonl"))

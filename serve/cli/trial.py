@@ -8,7 +8,6 @@ import msgspec
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home import config
-from store.home.errors import InvalidInput
 
 if TYPE_CHECKING:
     from serve.evaluation.holdout import Comparison, Difference
@@ -49,9 +48,7 @@ def holdout(env: Environment, /, share: float | None, stop: bool, as_json: bool)
     if not stop:  # an agent must not silence what you told it
         environment.presence().require_person("a hold-out")
     settings = env.settings()
-    if (origin := settings.origin.get("holdout", "")) not in ("", str(settings.user_file)):
-        where = "MNEMOLOG_HOLDOUT" if origin == "environment" else origin
-        raise InvalidInput(f"{where} sets holdout, over what this command could set: take it out")
+    environment.check_settable(settings, "holdout")
     path = config.keep(settings.home, {"holdout": share})
     if as_json:
         output.emit({"share": share or 0.0, "file": str(path)})

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from serve.cli import environment, output, processes
 from serve.cli.environment import Environment
@@ -49,6 +48,8 @@ def init(env: Environment, /, as_json: bool) -> None:
 @click.pass_context
 def verify(context: click.Context, as_json: bool) -> None:
     """Check row by row that the served snapshots match the log."""
+    import msgspec
+
     from store.embedders.embedder import make_embedder
     from store.maintenance.verify import verify as verified
 
@@ -59,16 +60,10 @@ def verify(context: click.Context, as_json: bool) -> None:
         model = make_embedder(settings.choices.embedder, settings.home)
         report = verified(tenant, log, model, on_progress=progress)
     if as_json:
-        output.emit({"ok": report.ok, **_fields(report)})
+        output.emit({"ok": report.ok, **msgspec.to_builtins(report)})
     else:
         _show_report(report)
     context.exit(0 if report.ok else FAILED)
-
-
-def _fields(value: object) -> dict[str, object]:
-
-    fields: dict[str, object] = msgspec.to_builtins(value)
-    return fields
 
 
 def _show_report(report: "Report") -> None:
@@ -79,10 +74,8 @@ def _show_report(report: "Report") -> None:
             f"{'ok     ' if verdict.ok else 'differs'}  {verdict.projection}: {verdict.detail}"
         )
         if (difference := verdict.difference) is not None:
-            place = (
-                f"table {difference.table}, row {difference.row}, column {difference.column or '-'}"
-            )
-            output.say(f"         {place}")
+            column = difference.column or "-"
+            output.say(f"         table {difference.table}, row {difference.row}, column {column}")
             output.say(f"         served   {output.clean(difference.live)}")
             output.say(f"         the log  {output.clean(difference.rebuilt)}")
     if report.manifest is None and not report.problems:
@@ -111,19 +104,19 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
     """
     if (dry_run or yes) and not repair:
         raise click.UsageError("--dry-run and --yes require --repair")
-    mended = _repair(context.obj, as_json, yes, dry_run) if repair else []
-    found = _findings(context.obj)
-    is_ill = any(one.severity == "error" for one in found)
+    steps = _repair(context.obj, as_json, yes, dry_run) if repair else []
+    findings = _findings(context.obj)
+    has_error = any(finding.severity == "error" for finding in findings)
     if as_json:
-        repairs = {"repairs": mended} if repair else {}
-        output.emit({"ok": not is_ill, **repairs, "findings": found})
+        repairs = {"repairs": steps} if repair else {}
+        output.emit({"ok": not has_error, **repairs, "findings": findings})
     else:
-        for one in found:
-            severity = output.colour(f"{one.severity:5}", one.severity)
-            output.say(f"{severity}  {output.clean(one.what)}")
-            if one.cure:
-                output.say(f"       fix: {one.cure}")
-    context.exit(FAILED if is_ill else 0)
+        for finding in findings:
+            severity = output.colour(f"{finding.severity:5}", finding.severity)
+            output.say(f"{severity}  {output.clean(finding.what)}")
+            if finding.cure:
+                output.say(f"       fix: {finding.cure}")
+    context.exit(FAILED if has_error else 0)
 
 
 def _repair(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[RepairStep]":
@@ -154,17 +147,18 @@ def _findings(env: Environment) -> "list[Finding]":
         settings, fault = env.settings_and_fault()
     except ConfigError as error:
         return [Finding("error", str(error), "correct the setting it names")]
-    found = [
-        *(Finding("warn", what, "delete the setting") for what in settings.removed),
+    findings = [
+        *(Finding("warn", text, "delete the setting") for text in settings.removed),
         *(
-            Finding("warn", what, "correct the variable's name, or unset it")
-            for what in settings.unknown_variables
+            Finding("warn", text, "correct the variable's name, or unset it")
+            for text in settings.unknown_variables
         ),
         *checkup(settings),
         *_findings_on_recording(settings, fault),
         *_host_findings(settings),
     ]
-    return sorted(found, key=lambda one: ("error", "warn", "ok").index(one.severity))
+    severities = ("error", "warn", "ok")
+    return sorted(findings, key=lambda finding: severities.index(finding.severity))
 
 
 def _findings_on_recording(settings: Settings, fault: str) -> "list[Finding]":
@@ -173,27 +167,27 @@ def _findings_on_recording(settings: Settings, fault: str) -> "list[Finding]":
     from store.maintenance.checkup import Finding
 
     if fault:
-        what = f"nothing is recorded or injected here: {fault}"
-        return [Finding("error", what, "correct the setting it names, or delete the file")]
+        text = f"nothing is recorded or injected here: {fault}"
+        return [Finding("error", text, "correct the setting it names, or delete the file")]
     payload = recording_status(settings, "", Path.cwd(), environment.now())
-    warns = [
+    findings = [
         Finding(
             "warn",
-            f"{one['scope']} {one['name']} has been paused since {one['since']}",
-            one["resume"],
+            f"{pause['scope']} {pause['name']} has been paused since {pause['since']}",
+            pause["resume"],
         )
-        for one in payload["paused"]
+        for pause in payload["paused"]
     ]
-    if payload["off"] and not warns:
-        warns.append(
+    if payload["off"] and not findings:
+        findings.append(
             Finding("warn", f"nothing is recorded here: {payload['off']}", "correct or remove it")
         )
     elif not payload["off"] and (left_out := payload["left_out"]):
         where = settings.origin.get("record", "the settings")
-        what = f"{', '.join(left_out)} of sessions are not recorded here: `record` in {where}"
-        warns.append(Finding("ok", what))
-    warns = warns or [Finding("ok", "sessions are recorded here")]
-    return [*warns, *_retention(settings)]
+        text = f"{', '.join(left_out)} of sessions are not recorded here: `record` in {where}"
+        findings.append(Finding("ok", text))
+    findings = findings or [Finding("ok", "sessions are recorded here")]
+    return [*findings, *_retention(settings)]
 
 
 def _retention(settings: Settings) -> "Iterator[Finding]":
@@ -210,8 +204,7 @@ def _retention(settings: Settings) -> "Iterator[Finding]":
             )
     except MnemologError:  # said by the finding about the log
         return
-    what = f"episodes are kept for {days} days: the next build erases {over}"
-    yield Finding("ok", what)
+    yield Finding("ok", f"episodes are kept for {days} days: the next build erases {over}")
 
 
 def _host_findings(settings: Settings) -> "list[Finding]":
@@ -275,7 +268,7 @@ def make_backup(env: Environment, /, file: Path, as_json: bool) -> None:
     if as_json:
         output.emit(made)
     else:
-        output.say(f"{output.clean(str(file))}: {_print_summary(made.listing)}, {size(made.bytes)}")
+        output.say(f"{output.clean(str(file))}: {_summary(made.listing)}, {size(made.bytes)}")
 
 
 _SOURCE = click.argument("source", metavar="SOURCE")
@@ -320,7 +313,7 @@ def check_backup(env: Environment, /, source: str, at: str | None, as_json: bool
     if as_json:
         output.emit({"ok": True, "listing": listing})
     else:
-        output.say(f"ok       {output.clean(listing.tenant)}: {_print_summary(listing)}")
+        output.say(f"ok       {output.clean(listing.tenant)}: {_summary(listing)}")
 
 
 @backup.command(
@@ -394,13 +387,13 @@ def restore_backup(
                 replace=replaces,
             )
             try:
-                _tell_generations(remote, settings)
+                _print_generations(remote, settings)
             except RemoteError as error:  # the tenant itself is there
                 output.note(f"note: settings and other generations were not read: {error}")
     if as_json:
         output.emit(done)
     else:
-        output.say(f"{done.tenant} was restored: {_print_summary(done.listing)}")
+        output.say(f"{done.tenant} was restored: {_summary(done.listing)}")
         if done.replaced is not None:
             output.note(f"the previous tenant is kept in {done.replaced}")
         if done.erased_again:
@@ -443,7 +436,7 @@ def _until(at: str | None) -> int | None:
     return moment if moment % 1_000_000 else moment + 999_999
 
 
-def _tell_generations(remote: "Remote", settings: Settings) -> None:
+def _print_generations(remote: "Remote", settings: Settings) -> None:
     """Say which settings came along, and which other generations there are."""
     from store.replica import restore
 
@@ -456,11 +449,11 @@ def _tell_generations(remote: "Remote", settings: Settings) -> None:
         )
         for generation in generations:
             events = plural(generation.events, "event")
-            what = f"since {generation.since[:19]}Z by {generation.machine}, {events}"
-            output.note(f"  {generation.id}  {output.clean(what)}")
+            text = f"since {generation.since[:19]}Z by {generation.machine}, {events}"
+            output.note(f"  {generation.id}  {output.clean(text)}")
 
 
-def _print_summary(listing: "Listing") -> str:
+def _summary(listing: "Listing") -> str:
     from store.home.instants import isoformat
 
     newest = f", the newest of {isoformat(listing.newest_at)[:16]}Z" if listing.events else ""

@@ -15,7 +15,7 @@ from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import InvalidInput, did_you_mean
 from store.log import commands
-from store.log.commands import change_goal
+from store.log.commands import Draft, change_goal
 from store.log.event_kinds import (
     GOAL_STATUSES,
     RECORDED_KINDS,
@@ -30,7 +30,6 @@ from store.log.events import Event
 from store.text.text_features import RULE_KINDS
 
 if TYPE_CHECKING:
-    from store.log.commands import Draft
     from store.log.event_log import Appended
 
 
@@ -104,8 +103,6 @@ def record(
     Without a person, in an agent's shell or without a terminal, the words are an agent's: recalled
     as such, no rule and not pinned.
     """
-    from store.log import commands
-
     if batch == (text is not None):
         raise click.UsageError("give TEXT (or `-`), or --batch and drafts on standard input")
     if fields["value"] is not None and fields["key"] is None:
@@ -141,10 +138,8 @@ def record(
             output.note("warning: a secret was redacted before anything was written")
 
 
-def _draft(fields: dict[str, Any]) -> "Draft":
+def _draft(fields: dict[str, Any]) -> Draft:
     """Return a checked draft; raise msgspec.ValidationError naming the field."""
-    from store.log.commands import Draft
-
     given = {
         name: output.encodable(value) if isinstance(value, str) else value
         for name, value in fields.items()
@@ -156,23 +151,19 @@ def _draft(fields: dict[str, Any]) -> "Draft":
     return msgspec.convert(given, Draft)
 
 
-def _limit(drafts: "list[Draft]") -> "list[Draft]":
+def _limit(drafts: list[Draft]) -> list[Draft]:
     """Return drafts as whoever runs this may say them; note it where that makes a difference."""
     present = environment.presence()
     limited = [present.sign(draft) for draft in drafts]
     changed = zip(drafts, limited, strict=True)
-    if any(old.trust != new.trust and _weighs(old) for old, new in changed):
+    if any(
+        old.trust != new.trust and (old.kind in RULE_KINDS or old.pinned) for old, new in changed
+    ):
         output.note(f"note: {present.reason}: this is kept as an agent's words, not as a rule")
     return limited
 
 
-def _weighs(draft: "Draft") -> bool:
-    return draft.kind in RULE_KINDS or draft.pinned
-
-
 def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> None:
-    from store.log import commands
-
     at = environment.now()
     drafts = _limit(_read_drafts(sys.stdin.buffer.read(), belongs))
     with environment.open_or_make(settings) as log:
@@ -193,7 +184,7 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
         )
 
 
-def _read_drafts(data: bytes, belongs: str | None) -> "list[Draft]":
+def _read_drafts(data: bytes, belongs: str | None) -> list[Draft]:
     drafts = []
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
@@ -204,10 +195,9 @@ def _read_drafts(data: bytes, belongs: str | None) -> "list[Draft]":
     return drafts
 
 
-def _read_draft(line: bytes, belongs: str | None) -> "Draft":
+def _read_draft(line: bytes, belongs: str | None) -> Draft:
     """Return the draft of a line: its fields, by their own names or by those of the flags."""
     from store.importers.jsonl import ALIASES, rename_fields
-    from store.log.commands import Draft
 
     given = msgspec.json.decode(line)
     if not isinstance(given, dict):
@@ -266,9 +256,7 @@ def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, 
             output.emit({"event": events[0].kind, "memories": changed})
             return
         for id_ in wanted:
-            first = log.events_for(id_)[0].body
-            shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
-            output.say(f"{done} {output.short_id(log, id_)}  {shown}")
+            output.say(f"{done} {output.short_id(log, id_)}  {output.recorded_text(log, id_)}")
 
 
 @click.command(epilog=output.example('mnemolog forget 01KA2B3C4D --reason "no longer true"'))
