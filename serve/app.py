@@ -95,8 +95,8 @@ def _error_response(failure: MnemologError) -> Response:
 
 
 def _system_failed(failure: OSError) -> Response:
-    known = files.disk_error(failure)
-    return _internal_error(failure) if known is None else _error_response(known)
+    disk_error = files.disk_error(failure)
+    return _internal_error(failure) if disk_error is None else _error_response(disk_error)
 
 
 def _unreadable(failure: msgspec.MsgspecError) -> Response:

@@ -101,7 +101,7 @@ def trip(home: str) -> None:
 
 
 def _breaker(home: str) -> "tuple[bool, bool]":
-    """Return whether the breaker tripped, and whether that is so long ago that a hook may try."""
+    """Return if the breaker tripped, and if that is so long ago that a hook may try."""
     try:
         age_s = time.time() - os.stat(os.path.join(home, "server.breaker")).st_mtime
     except OSError:
@@ -190,10 +190,10 @@ def _number(registry: bytes, key: bytes) -> int:
 
 
 def _set_timeout(connection: socket, deadline: float) -> None:
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
         raise TimeoutError
-    connection.settimeout(left)
+    connection.settimeout(remaining_s)
 
 
 def _read(answer: bytes) -> "tuple[bytes, bool]":
@@ -215,18 +215,18 @@ def _read(answer: bytes) -> "tuple[bytes, bool]":
 def _parse_arguments(arguments: "list[str]") -> "tuple[str, str, str]":
     """Return the host, the home and the tenant (empty: the settings')."""
     words = list(arguments)
-    given = {"--home": "", "--tenant": ""}
-    for option in given:
-        if option in words[:-1]:
-            place = words.index(option)
-            given[option] = words[place + 1]
+    options = {"--home": "", "--tenant": ""}
+    for name in options:
+        if name in words[:-1]:
+            place = words.index(name)
+            options[name] = words[place + 1]
             del words[place : place + 2]
-    home = given["--home"] or home_of(os.environ)
-    return (words or [""])[0], os.path.abspath(os.path.expanduser(home)), given["--tenant"]
+    home = options["--home"] or home_of(os.environ)
+    return (words or [""])[0], os.path.abspath(os.path.expanduser(home)), options["--tenant"]
 
 
 def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
-    """Return what the settings take for the home: the variable's, else platformdirs' folder."""
+    """Return the home as the settings do: the variable's, else platformdirs' folder."""
     if named := environ.get("MNEMOLOG_HOME"):
         return named
     if sys.platform == "win32":

@@ -64,19 +64,19 @@ def size(value: float) -> str:
 
 
 def passages(hit: Mapping[str, Any], limit: int, score: Score) -> list[tuple[str, str]]:
-    """Return what of a hit tells most, each part on one line of at most `limit` characters and with
-    who said it: of a turn what was "asked", what "ran" and how it ended, and what the "agent"
-    said; of anything else the one part of "".
+    """Return the best passages of a hit, each on one line of at most `limit` characters, with their
+    speaker: of a turn what was "asked", what "ran" and how it ended, and the "agent"'s answer; of
+    anything else one passage, of "".
     """
     text = " ".join(sanitize(hit["text"]).split())
     if hit["kind"] != EPISODE:
         return [("", passage(text, limit, score))]
-    said = " ".join(sanitize(without_listings(hit.get("result", ""))).split())
+    answer = " ".join(sanitize(without_listings(hit.get("result", ""))).split())
     ran = sanitize(hit.get("action", "")).splitlines()
     parts = {
         "asked": passage(text, limit, score),
         "ran": "; ".join(fitting(ran, limit, score)),
-        "agent": " ".join(fitting(sentences(said), limit, score)),
+        "agent": " ".join(fitting(sentences(answer), limit, score)),
     }
     return [(who, words) for who, words in parts.items() if words]
 
@@ -122,12 +122,12 @@ def parse_time(text: str, now: int) -> datetime:
     try:
         if _SPAN.fullmatch(text.strip().lower()):
             return datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=parse_span(text))
-        found = datetime.fromisoformat(text.strip())
+        time = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
             f"{text!r} is not a date: write 2026-11-20, or 7d for a week ago"
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def parse_time_point(text: str, now: int) -> datetime | int:
@@ -164,7 +164,9 @@ def sanitize(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
-    return "".join(one for one in text if one in "\n\t" or unicodedata.category(one) not in _BAD)
+    return "".join(
+        letter for letter in text if letter in "\n\t" or unicodedata.category(letter) not in _BAD
+    )
 
 
 # What people call the kinds of evidence and of answers. They stand here because a command that a
@@ -209,8 +211,8 @@ ANSWER_LABELS = {
 
 def hit_reason(why: Mapping[str, Any]) -> str:
     """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
-    parts = [", ".join(f"{name} #{found['rank']}" for name, found in why["channels"].items())]
-    adds = sorted(why["adds"].items(), key=lambda one: -one[1])
+    parts = [", ".join(f"{name} #{channel['rank']}" for name, channel in why["channels"].items())]
+    adds = sorted(why["adds"].items(), key=lambda item: -item[1])
     parts.append(
         " + ".join(f"{EVIDENCE_LABELS.get(name, name)} {value:.2f}" for name, value in adds)
     )
@@ -221,10 +223,10 @@ def hit_reason(why: Mapping[str, Any]) -> str:
             if value
         )
     )
-    held = f" ({', '.join(map(sanitize, why['words']))})" if why["words"] else ""
-    parts.append(f"covers {why['coverage']:.0%} of the words{held}")
-    if asked := [word for word in why["question_words"] if word not in why["words"]]:
-        parts.append("words of the question before it " + ", ".join(map(sanitize, asked)))
+    words = f" ({', '.join(map(sanitize, why['words']))})" if why["words"] else ""
+    parts.append(f"covers {why['coverage']:.0%} of the words{words}")
+    if context := [word for word in why["question_words"] if word not in why["words"]]:
+        parts.append("words of the question before it " + ", ".join(map(sanitize, context)))
     parts.append(f"nearness {why['nearness']:.2f}")
     if why["fresh"]:
         parts.append("not built yet")
@@ -232,7 +234,7 @@ def hit_reason(why: Mapping[str, Any]) -> str:
 
 
 def _fade_note(why: Mapping[str, Any], signal: str) -> str:
-    """Return what an importance was before it faded, where it did."""
-    told = why["importance_told"]
-    is_faded = signal == "importance" and round(told, 2) > round(why["signals"][signal], 2)
-    return f" (of {told:.2f}, faded)" if is_faded else ""
+    """Return an importance's value before it faded, where it did."""
+    before = why["importance_told"]
+    is_faded = signal == "importance" and round(before, 2) > round(why["signals"][signal], 2)
+    return f" (of {before:.2f}, faded)" if is_faded else ""

@@ -83,25 +83,25 @@ class Bridge:
             return
         payload = _object(body)
         if "jsonrpc" not in payload:  # refused before it came to MCP
-            said = _inner(payload, "error").get("message") or payload.get("detail")
-            self._fail(message, INTERNAL_ERROR, str(said or f"HTTP {status}"))
+            text = _inner(payload, "error").get("message") or payload.get("detail")
+            self._fail(message, INTERNAL_ERROR, str(text or f"HTTP {status}"))
             return
         if isinstance(message, dict) and message.get("method") == "initialize":
             self._settle(message, payload)
         self._write(body)
 
-    def _settle(self, asked: "dict[str, Any]", answer: "dict[str, Any]") -> None:
-        """Keep what `initialize` settled: later requests say it in their headers."""
-        client = _inner(_inner(asked, "params"), "clientInfo")
+    def _settle(self, request: "dict[str, Any]", answer: "dict[str, Any]") -> None:
+        """Keep what `initialize` settled: later requests name it in their headers."""
+        client = _inner(_inner(request, "params"), "clientInfo")
         self._version = _plain(_inner(answer, "result").get("protocolVersion"))
         self._client = "-".join(_plain(client.get("name")).replace("/", " ").split())
 
     def _headers(self, message: Any) -> "dict[str, str]":
-        """Return what the newest revision wants said in headers too, and where we are."""
+        """Return a request's headers: those of the newest revision, and our directory."""
         params = _inner(message, "params")
         method = _plain(message.get("method")) if isinstance(message, dict) else ""
         name = params.get(NAMED_BY.get(method, ""))
-        said = {
+        headers = {
             "MCP-Protocol-Version": _plain(_inner(params, "_meta").get(VERSION)) or self._version,
             "Mcp-Method": method,
             "Mcp-Name": _encode_header(name) if isinstance(name, str) else "",
@@ -112,7 +112,7 @@ class Bridge:
         }
         with open(os.path.join(self._home, "token"), encoding="utf-8") as file:
             token = file.read().strip()
-        return {header: value for header, value in said.items() if value} | {
+        return {name: value for name, value in headers.items() if value} | {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -120,23 +120,23 @@ class Bridge:
 
     def _connect(self) -> Connection:
         """Return a connection, a new one for each message: none is ever sent twice."""
-        found = _connection(self._home)
-        if found is not None:
-            return found
-        with self._starting:  # one of us starts it, the others find it
+        connection = _connection(self._home)
+        if connection is not None:
+            return connection
+        with self._starting:  # one of us starts it, the others use it
             return _connection(self._home) or self._start_server()
 
     def _start_server(self) -> Connection:
         starting = _start(self._home, self._tenant)
         deadline = time.monotonic() + START_S
-        while (found := _connection(self._home)) is None:
+        while (connection := _connection(self._home)) is None:
             if time.monotonic() > deadline or starting.poll() not in (None, 0):
                 raise NoServer(
                     f"no server runs for {self._home}, and none could be started: run "
                     "`mnemolog start` to see why"
                 )
             time.sleep(PAUSE_S)
-        return found
+        return connection
 
     def _fail(self, message: Any, code: int, text: str) -> None:
         """Answer with an error; a notification or a response is owed none."""
@@ -162,11 +162,11 @@ def _connection(home: str) -> "Connection | None":
         pid, port = int(registry["pid"]), int(registry["port"])
         if os.name == "posix":  # another program may have the port by now: no token for that
             os.kill(pid, 0)
-        found = Connection(HOST, port, timeout=ANSWER_S)
-        found.connect()
+        connection = Connection(HOST, port, timeout=ANSWER_S)
+        connection.connect()
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
-    return found
+    return connection
 
 
 def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
@@ -190,13 +190,13 @@ def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
 
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
-    """Return what `store.home.config` does: whether this run of the agent is not recorded."""
+    """True if this run of the agent is not recorded, as `store.home.config` decides."""
     text = environ.get("MNEMOLOG_OFF", "").strip().lower()
     return text not in ("", "0", "false", "no", "off")
 
 
 def _cwd() -> str:
-    """Return where the host runs us, in a header's letters; empty where that is gone."""
+    """Return our directory in a header's letters; empty where it is gone."""
     try:
         return quote(os.fsencode(os.getcwd()))
     except OSError:
@@ -205,19 +205,19 @@ def _cwd() -> str:
 
 def _object(body: bytes) -> "dict[str, Any]":
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _inner(value: Any, name: str) -> "dict[str, Any]":
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    inner = value.get(name) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def _plain(value: Any) -> str:
-    """Return what can stand in a header as it is; else nothing, and the server says why not."""
+    """Return a value that fits a header as it is; else "", and the server names the fault."""
     is_fit = isinstance(value, str) and value.isascii() and value.isprintable()
     return value if is_fit and len(value) <= 200 else ""
 
@@ -234,8 +234,8 @@ def _encode_header(value: str) -> str:
 
 def _failure(id_: Any, code: int, message: str) -> bytes:
     own = id_ if isinstance(id_, str | int) else None  # what is none may be nested without end
-    said = {"jsonrpc": "2.0", "id": own, "error": {"code": code, "message": message}}
-    return json.dumps(said).encode()
+    error = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": own, "error": error}).encode()
 
 
 def _work(bridge: Bridge, lines: "queue.Queue[bytes | None]") -> None:
@@ -268,7 +268,7 @@ def main(home: str, tenant: str) -> None:
 
 
 def _lines(pipe: "BinaryIO") -> "Iterator[bytes]":
-    """Yield what comes in line by line; of one that is too long its beginning, which is no JSON."""
+    """Yield the lines of a pipe; of one that is too long its beginning, which is no JSON."""
     while line := pipe.readline(MAX_LINE):
         yield line
         while len(line) == MAX_LINE and not line.endswith(b"\n"):  # the rest of it

@@ -50,9 +50,9 @@ def answer(
     A run of the agent that is off is told of once, so that it stays so, and starts none.
     """
     try:
-        told = json.loads(event)
-        named = told.get("hook_event_name") or told.get("hookEventName") or ""  # VS Code's
-        name = str(named).replace("_", "").lower()
+        payload = json.loads(event)
+        name = payload.get("hook_event_name") or payload.get("hookEventName") or ""  # VS Code's
+        name = str(name).replace("_", "").lower()
     except (ValueError, AttributeError, RecursionError):
         return b""
     if name in ENDS:
@@ -96,7 +96,7 @@ def _from_server(
 
 
 def _has_memory(home: str) -> bool:
-    """Return whether any tenant was made: a server that starts makes the first."""
+    """True if any tenant was made: a server that starts makes the first."""
     try:
         return bool(os.listdir(os.path.join(home, "tenants")))
     except OSError:
@@ -108,7 +108,7 @@ def _from_disk(home: str, host: str, tenant: str, event: bytes, delivery: str) -
     words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
     words += ["--delivery", delivery]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-m", "serve.cli", *words],
             input=event,
             cwd=home,  # no folder of the user's lends it a module or a setting
@@ -119,15 +119,15 @@ def _from_disk(home: str, host: str, tenant: str, event: bytes, delivery: str) -
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return process.stdout if process.returncode == 0 else None
 
 
 def _note(home: str, host: str, tenant: str, event: bytes) -> None:
-    """Have an event heard by a process that nobody waits for."""
+    """Pass an event to a process that nobody waits for."""
     words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
     nothing = subprocess.DEVNULL
     try:
-        hearing = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "serve.cli", *words],
             cwd=home,
             env=_environment(home),
@@ -136,8 +136,8 @@ def _note(home: str, host: str, tenant: str, event: bytes) -> None:
             stderr=nothing,
             start_new_session=True,
         )
-        assert hearing.stdin is not None
-        with hearing.stdin as pipe:
+        assert process.stdin is not None
+        with process.stdin as pipe:
             pipe.write(event)
     except OSError:
         return
@@ -193,7 +193,7 @@ def _start_server(home: str, tenant: str) -> None:
 def _environment(home: str) -> "dict[str, str]":
     """Return the environment of a process of ours: it imports what lies beside this file."""
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if os.path.basename(ours) not in ("site-packages", "dist-packages"):  # a checkout
-        kept["PYTHONPATH"] = os.pathsep.join((ours, os.path.join(ours, "serve", "program")))
-    return kept | {"MNEMOLOG_HOME": home}
+        environment["PYTHONPATH"] = os.pathsep.join((ours, os.path.join(ours, "serve", "program")))
+    return environment | {"MNEMOLOG_HOME": home}

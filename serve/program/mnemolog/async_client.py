@@ -53,10 +53,10 @@ def _iterable(
 
     async def run(self: _Threaded, /, *args: P.args, **named: P.kwargs) -> AsyncIterator[T]:
         loop = asyncio.get_running_loop()
-        found = call(self._calls, *args, **named)
-        while some := await loop.run_in_executor(self._threads, lambda: [*islice(found, _CHUNK)]):
-            for one in some:
-                yield one
+        items = call(self._calls, *args, **named)
+        while chunk := await loop.run_in_executor(self._threads, lambda: [*islice(items, _CHUNK)]):
+            for item in chunk:
+                yield item
 
     run.__name__, run.__doc__ = call.__name__, call.__doc__
     return run

@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -72,12 +72,12 @@ class Connection:
             raise Error(f"{url!r} is no address of a server: http://127.0.0.1:7437")
         host, port = parts.hostname, parts.port
 
-        def made() -> http.client.HTTPConnection:
+        def make() -> http.client.HTTPConnection:
             if parts.scheme == "http":
                 return http.client.HTTPConnection(host, port, timeout=timeout_s)
             return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
 
-        self._made = made
+        self._make_connection = make
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._retries, self._sleep = retries, sleep
@@ -100,16 +100,20 @@ class Connection:
         """
         data = None if body is None else msgspec.json.encode(body)
         tries = 1 + (self._retries if is_safe or method == "GET" else 0)
-        for left in range(tries - 1, -1, -1):
-            wait_s = _backoff(tries - 1 - left)
+        for attempt in range(tries):
+            is_last = attempt == tries - 1
+            # by chance, so that many clients do not come at once
+            longest_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt)
+            wait_s = random.uniform(longest_s / 2, longest_s)
             try:
                 with self._send(method, path, query, data, headers) as response:
-                    return Answer(response.status, _lower(response), response.read())
+                    fields = {name.lower(): value for name, value in response.getheaders()}
+                    return Answer(response.status, fields, response.read())
             except Unreachable:
-                if not left:
+                if is_last:
                     raise
             except Refused as refused:
-                if not left or refused.status not in (429, 503):
+                if is_last or refused.status not in (429, 503):
                     raise
                 wait_s = max(wait_s, refused.retry_after_s or 0.0)
             self._sleep(wait_s)
@@ -129,8 +133,8 @@ class Connection:
         """Close what is not in use; the next request opens anew."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for one, _ in idle:
-            one.close()
+        for connection, _ in idle:
+            connection.close()
 
     @contextmanager
     def _send(
@@ -161,19 +165,19 @@ class Connection:
 
     def _url(self, path: str, query: Mapping[str, Json] | None) -> str:
         text = urlencode(
-            [pair for name, one in (query or {}).items() for pair in _query_pairs(name, one)]
+            [pair for name, value in (query or {}).items() for pair in _query_pairs(name, value)]
         )
         return self._prefix + path + (f"?{text}" if text else "")
 
     def _take_connection(self) -> http.client.HTTPConnection:
         """Return a connection that waits, or a new one."""
         with self._lock:
-            kept, used_at = self._idle.pop() if self._idle else (None, 0.0)
-        if kept is None:
-            return self._made()
-        if time.monotonic() - used_at > IDLE_S or _is_dropped(kept):
-            kept.close()  # it opens again as it is asked
-        return kept
+            connection, used_at = self._idle.pop() if self._idle else (None, 0.0)
+        if connection is None:
+            return self._make_connection()
+        if time.monotonic() - used_at > IDLE_S or _is_dropped(connection):
+            connection.close()  # it opens again as it is asked
+        return connection
 
 
 def part(value: str) -> str:
@@ -182,9 +186,7 @@ def part(value: str) -> str:
 
 
 def _is_dropped(connection: http.client.HTTPConnection) -> bool:
-    """Return whether a connection that waits was closed by the server: then there is its end to
-    read.
-    """
+    """True if the server closed a connection that waits: then there is its end to read."""
     try:
         return bool(connection.sock and select.select([connection.sock], (), (), 0)[0])
     except ValueError:  # more open files than it can look at
@@ -200,7 +202,7 @@ def _query_pairs(name: str, value: Json) -> list[tuple[str, str]]:
     if isinstance(value, datetime):
         return [(name, value.isoformat())]
     if isinstance(value, (list, tuple)):
-        return [(name, str(one)) for one in value]
+        return [(name, str(item)) for item in value]
     return [(name, str(value))]
 
 
@@ -211,38 +213,23 @@ def _refusal(response: http.client.HTTPResponse) -> Refused:
         details = _details.decode(data)
     except (UnicodeDecodeError, msgspec.MsgspecError):  # of a proxy, or of another server
         details = _Details(title=response.reason)
+    retry_after_s: float | None = None
+    with suppress(ValueError):  # none, or a date
+        retry_after_s = max(0.0, float(response.headers.get("Retry-After", "")))
     return refusal(response.status)(
         details.code,
         response.status,
         details.title,
         details.detail,
         details.instance,
-        _retry_after(response),
+        retry_after_s,
     )
-
-
-def _retry_after(response: http.client.HTTPResponse) -> float | None:
-    try:
-        return max(0.0, float(response.headers.get("Retry-After", "")))
-    except ValueError:  # none, or a date
-        return None
-
-
-def _lower(response: http.client.HTTPResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.getheaders()}
-
-
-def _backoff(number: int) -> float:
-    """Return how long to wait before the next try, in seconds: by chance, so that many differ."""
-    longest: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**number)
-    return random.uniform(longest / 2, longest)
 
 
 # Asking: a server, and the tenant every request is about.
 #
 # Decoders are made at import, one a shape: msgspec 0.22 crashes where two threads meet a type for
-# the
-# first time.
+# the first time.
 
 Shape = TypeVar("Shape")
 
@@ -327,7 +314,7 @@ class TenantConnection:
         )
 
     def _of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        payload = {name: one for name, one in fields.items() if one is not None}
+        payload = {name: value for name, value in fields.items() if value is not None}
         return payload | ({"tenant": self.tenant} if self.tenant else {})
 
 
@@ -342,9 +329,8 @@ def decode_answer(shape: Decoder[Shape], data: bytes) -> Shape:
 # Where the server of this machine listens, and its owner's token.
 #
 # Both stand in files of the home that their owner alone can read. Only a server whose process
-# lives
-# is taken: another program may have the port of one that was killed, and must not be sent the
-# token.
+# lives is taken: another program may have the port of one that was killed, and must not be sent
+# the token.
 
 
 class _Server(msgspec.Struct):

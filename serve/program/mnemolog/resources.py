@@ -67,8 +67,8 @@ class Memories:
         """Record up to 1,000 memories, all or none."""
         body = {"memories": [*drafts]}
         path = "/v1/memories/batch"
-        done = self._asking.post(_ALL_ACKNOWLEDGED, path, body, key=idempotency_key, is_keyed=True)
-        return done.memories
+        batch = self._asking.post(_ALL_ACKNOWLEDGED, path, body, key=idempotency_key, is_keyed=True)
+        return batch.memories
 
     def upsert(self, key: str, content: str, /, **fields: Unpack[wire.Fields]) -> str:
         """Give a key its value, and return the id of the memory that holds it.
@@ -78,9 +78,9 @@ class Memories:
         `project`.
         """
         project = fields.get("project")
-        for held in self.list(key=key, project=project or ""):
-            if held.project == project and held.text == content and _has(held, fields):
-                return held.id
+        for memory in self.list(key=key, project=project or ""):
+            if memory.project == project and memory.text == content and _has(memory, fields):
+                return memory.id
         return self.record(content, **(fields | {"key": key})).id
 
     def get(
@@ -155,13 +155,13 @@ class Memories:
         return self._asking.post(_WHOLE_MEMORY, path, body, key=key, is_keyed=True)
 
 
-def _has(held: wire.ListedMemory, fields: Mapping[str, Any]) -> bool:
-    """Return whether a memory has these fields; what a list does not show counts as another."""
+def _has(memory: wire.ListedMemory, fields: Mapping[str, Any]) -> bool:
+    """True if a memory has these fields; one that a list does not show counts as another."""
     missing = object()
-    shown = {name: getattr(held, name, missing) for name in fields}
+    values = {name: getattr(memory, name, missing) for name in fields}
     return all(
-        one == (tuple(fields[name]) if isinstance(one, tuple) else fields[name])
-        for name, one in shown.items()
+        value == (tuple(fields[name]) if isinstance(value, tuple) else fields[name])
+        for name, value in values.items()
     )
 
 

@@ -51,7 +51,7 @@ class CrewMemory(Memory):
         root_scope: str | None = None,
     ) -> MemoryRecord | None:
         """Record one text, on disk when this returns; None where this memory is read-only."""
-        made = self.remember_many(
+        records = self.remember_many(
             [content],
             scope,
             categories,
@@ -62,7 +62,7 @@ class CrewMemory(Memory):
             agent_role,
             root_scope,
         )
-        return made[0] if made else None
+        return records[0] if records else None
 
     def remember_many(
         self,
@@ -112,15 +112,15 @@ class CrewMemory(Memory):
         `score` is the recall's confidence. What is only among the nearest is left out.
         """
         within = None if scope is None and not self.root_scope else _join(self.root_scope, scope)
-        found = []
+        matches = []
         is_filtered = bool(categories) or within is not None
         for record, score in self._held.recall(query, _LOOKED_AT if is_filtered else limit):
             if not _is_in(record.scope, within) or not _has_any(record, categories):
                 continue
             if record.private and not include_private and record.source != source:
                 continue
-            found.append(MemoryMatch(record=record, score=score, match_reasons=["recall"]))
-        return found[:limit]
+            matches.append(MemoryMatch(record=record, score=score, match_reasons=["recall"]))
+        return matches[:limit]
 
     def update(
         self,
@@ -132,22 +132,22 @@ class CrewMemory(Memory):
         importance: float | None = None,
     ) -> MemoryRecord:
         """Change a record; what it was stays in its history. Raise ValueError for none."""
-        held = self._held.get_record(record_id)
-        if held is None:
+        record = self._held.get_record(record_id)
+        if record is None:
             raise ValueError(f"Record not found: {record_id}")
         if self.read_only:
-            return held
-        given = {
+            return record
+        fields = {
             "content": content,
             "scope": scope,
             "categories": categories,
             "metadata": metadata,
             "importance": importance,
         }
-        changed = {name: one for name, one in given.items() if one is not None}
-        record = held.model_copy(update=changed)
-        self._held.update(record)
-        return record
+        changed = {name: value for name, value in fields.items() if value is not None}
+        new = record.model_copy(update=changed)
+        self._held.update(new)
+        return new
 
 
 class _Storage:
@@ -158,9 +158,10 @@ class _Storage:
 
     def record(self, records: list[MemoryRecord], agent: str | None) -> list[MemoryRecord]:
         """Record what has no id of ours yet; return the records with their ids."""
-        made = self._client.record_batch([self._draft(record, agent) for record in records])
+        batch = self._client.record_batch([self._draft(record, agent) for record in records])
         return [
-            one.model_copy(update={"id": done.id}) for one, done in zip(records, made, strict=True)
+            record.model_copy(update={"id": acknowledged.id})
+            for record, acknowledged in zip(records, batch, strict=True)
         ]
 
     def recall(self, query: str, limit: int) -> Iterator[tuple[MemoryRecord, float]]:
@@ -186,7 +187,7 @@ class _Storage:
         before = older_than
         if before is not None and before.tzinfo:
             before = before.astimezone(UTC).replace(tzinfo=None)
-        gone = [
+        ids = [
             record.id
             for record in self._records(scope_prefix)
             if _has_any(record, categories)
@@ -194,9 +195,9 @@ class _Storage:
             and (before is None or record.created_at < before)
             and (metadata_filter or {}).items() <= record.metadata.items()
         ]
-        for id_ in gone:
+        for id_ in ids:
             self._client.memories.forget(id_)
-        return len(gone)
+        return len(ids)
 
     def update(self, record: MemoryRecord) -> None:
         changes: wire.Changes = {
@@ -288,7 +289,7 @@ def _join(root: str | None, scope: str | None) -> str:
 
 
 def _is_in(scope: str, prefix: str | None) -> bool:
-    """Return whether a scope is this one or lies below it."""
+    """True if a scope is this one or lies below it."""
     above = normalize_scope_path(prefix or "/").rstrip("/")
     return f"{scope.rstrip('/')}/".startswith(f"{above}/")
 

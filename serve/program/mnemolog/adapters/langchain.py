@@ -27,17 +27,16 @@ class MemoryRetriever(BaseRetriever):
     unsure: bool = False
 
     def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        asked: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "project": self.project,
             "kinds": self.kinds,
             "tags": self.with_tags,
             "min_confidence": self.min_confidence,
             "top_k": self.k,
         }
-        question = {name: one for name, one in asked.items() if one is not None}
+        question = {name: value for name, value in fields.items() if value is not None}
         hits = self.client.recall(query, **question).hits
-        shown = (hit for hit in hits if not hit.held)
-        return [_document(hit) for hit in shown if self.unsure or not hit.unsure]
+        return [_document(hit) for hit in hits if not hit.held and (self.unsure or not hit.unsure)]
 
 
 def _document(hit: wire.ShownHit) -> Document:

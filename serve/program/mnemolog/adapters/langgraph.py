@@ -72,12 +72,12 @@ class MemoryStore(BaseStore):
         """Return a result an operation. All reads see what was there before the puts; of puts to
         one key the last one counts.
         """
-        asked = list(ops)
+        operations = list(ops)
         validate = getattr(base, "validate_op_namespace", lambda op: None)
-        for op in asked:
+        for op in operations:
             validate(op)
-        results = [self._read(op) for op in asked]
-        self._write({(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)})
+        results = [self._read(op) for op in operations]
+        self._write({(op.namespace, op.key): op for op in operations if isinstance(op, PutOp)})
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -132,9 +132,10 @@ class MemoryStore(BaseStore):
                     seen.add(memory.id)
                     yield memory
 
-    def _is_searchable(self, one: Any, prefix: Namespace) -> bool:
-        is_ours = one.project == self._project and one.state == "active" and _TAG in one.metadata
-        return is_ours and _tag(prefix) in one.tags and one.metadata[_TAG]["indexed"]
+    def _is_searchable(self, memory: Any, prefix: Namespace) -> bool:
+        is_ours = memory.project == self._project and _TAG in memory.metadata
+        is_in = memory.state == "active" and _tag(prefix) in memory.tags
+        return is_ours and is_in and memory.metadata[_TAG]["indexed"]
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
@@ -142,11 +143,13 @@ class MemoryStore(BaseStore):
         for condition in conditions:
             if condition.match_type == "prefix" and "*" not in condition.path:
                 narrow = tuple(condition.path)
-        found = {_namespace(memory) for memory in self._list(tag=[_tag(narrow)])}
-        kept = {
-            one[: op.max_depth] for one in found if all(_matches(one, each) for each in conditions)
+        namespaces = {_namespace(memory) for memory in self._list(tag=[_tag(narrow)])}
+        matching = {
+            namespace[: op.max_depth]
+            for namespace in namespaces
+            if all(_matches(namespace, condition) for condition in conditions)
         }
-        return sorted(kept)[op.offset : op.offset + op.limit]
+        return sorted(matching)[op.offset : op.offset + op.limit]
 
     def _refresh(self, read: Sequence[wire.ShownMemory], is_asked: bool) -> None:
         """Let items that expire live as long again from now."""
@@ -205,7 +208,7 @@ def _tag(prefix: Namespace) -> str:
 def _text(op: PutOp) -> str:
     """Return the words an item is found by: its value's, or those of its indexed fields."""
     value = op.value or {}
-    paths = [tokenize_path(one) for one in op.index] if op.index else []
+    paths = [tokenize_path(path) for path in op.index] if op.index else []
     lines = [text for path in paths for text in get_text_at_path(value, path)]
     text = "\n".join(lines) or "\n".join(_lines(value))
     named = text if any(letter.isalpha() for letter in text) else f"item {op.key}\n{text}"
@@ -215,43 +218,43 @@ def _text(op: PutOp) -> str:
 def _lines(value: Any, path: str = "") -> Iterator[str]:
     """Yield the leaves of a value with where they lie: `address.city: Oslo`."""
     if isinstance(value, Mapping):
-        for name, one in value.items():
-            yield from _lines(one, f"{path}.{name}" if path else str(name))
+        for name, inner in value.items():
+            yield from _lines(inner, f"{path}.{name}" if path else str(name))
     elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _lines(one, path)
+        for inner in value:
+            yield from _lines(inner, path)
     else:
         yield f"{path}: {value}"
 
 
-def _details(one: Any) -> dict[str, Any]:
-    details: dict[str, Any] = one.metadata[_TAG]
+def _details(memory: Any) -> dict[str, Any]:
+    details: dict[str, Any] = memory.metadata[_TAG]
     return details
 
 
-def _namespace(one: Any) -> Namespace:
-    return tuple(_details(one)["namespace"])
+def _namespace(memory: Any) -> Namespace:
+    return tuple(_details(memory)["namespace"])
 
 
-def _value(one: Any) -> dict[str, Any]:
-    value: dict[str, Any] = _details(one)["value"]
+def _value(memory: Any) -> dict[str, Any]:
+    value: dict[str, Any] = _details(memory)["value"]
     return value
 
 
-def _created_at(one: Any) -> datetime:
-    """Return when an item was put first; the memory itself is as old as its value."""
-    first = _details(one).get("created_at")
-    at: datetime = one.at
+def _created_at(memory: Any) -> datetime:
+    """Return the time an item was put first; the memory itself is as old as its value."""
+    first = _details(memory).get("created_at")
+    at: datetime = memory.at
     return datetime.fromisoformat(first) if first else at
 
 
-def _item_fields(one: Any) -> dict[str, Any]:
+def _item_fields(memory: Any) -> dict[str, Any]:
     return {
-        "value": _value(one),
-        "key": _details(one)["key"],
-        "namespace": _namespace(one),
-        "created_at": _created_at(one),
-        "updated_at": one.at,
+        "value": _value(memory),
+        "key": _details(memory)["key"],
+        "namespace": _namespace(memory),
+        "created_at": _created_at(memory),
+        "updated_at": memory.at,
     }
 
 
@@ -264,13 +267,13 @@ def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
 
 
 def _passes(value: Any, wanted: Any) -> bool:
-    """Return whether a value passes a filter: `{"user.city": "Oslo", "score": {"$gte": 3}}`."""
+    """True if a value passes a filter: `{"user.city": "Oslo", "score": {"$gte": 3}}`."""
     if not isinstance(wanted, Mapping):
         wanted = list(wanted) if isinstance(wanted, tuple) else wanted
         return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
     if any(str(name).startswith("$") for name in wanted):
         return all(_compares(value, name, than) for name, than in wanted.items())
-    return all(_passes(_at_path(value, name), one) for name, one in wanted.items())
+    return all(_passes(_at_path(value, name), inner) for name, inner in wanted.items())
 
 
 def _at_path(value: Any, name: str) -> Any:

@@ -31,8 +31,12 @@ class MemoryBlock(BaseMemoryBlock[str]):
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
         """Return what bears on the user's last message, a line each; empty where nothing does."""
-        asked = (one.content for one in reversed(messages or []) if one.role == MessageRole.USER)
-        query = next(asked, None)
+        prompts = (
+            message.content
+            for message in reversed(messages or [])
+            if message.role == MessageRole.USER
+        )
+        query = next(prompts, None)
         if not query:
             return ""
         question: wire.Question = {"top_k": self.k}

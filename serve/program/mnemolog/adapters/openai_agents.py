@@ -44,13 +44,13 @@ class MemorySession(SessionABC):
         """Return the latest items, as many as `limit`, oldest first; None: the settings' limit."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        found: list[Any] = []
+        items: list[Any] = []
         if limit is None or limit > 0:
             async for memory in self._newest_first():
-                found.append(memory.metadata[_TAG])
-                if len(found) == limit:
+                items.append(memory.metadata[_TAG])
+                if len(items) == limit:
                     break
-        return found[::-1]
+        return items[::-1]
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items to the end, on disk when this returns; those of one call together."""
@@ -93,9 +93,9 @@ class MemorySession(SessionABC):
 
 def _text(item: dict[str, Any]) -> str:
     """Return an item's words: what was said and by whom, or the item as JSON."""
-    said = item.get("content")
-    if isinstance(said, list):
-        said = "\n".join(part["text"] for part in said if isinstance(part.get("text"), str))
-    if isinstance(said, str) and said.strip():
-        return f"{item.get('role', 'agent')}: {said}"
+    content = item.get("content")
+    if isinstance(content, list):
+        content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
+    if isinstance(content, str) and content.strip():
+        return f"{item.get('role', 'agent')}: {content}"
     return json.dumps(item, ensure_ascii=False, default=str)

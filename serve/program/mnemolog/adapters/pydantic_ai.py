@@ -44,13 +44,13 @@ class MemoryToolset(FunctionToolset[Any]):
             hits = (await self._client.recall(query, **question)).hits
         except Error as error:
             return _refusal(error)
-        shown = ("id", "text", "kind", "trust", "confidence")
-        found = [
-            {name: getattr(hit, name) for name in shown} | {"at": hit.at.isoformat()}
+        names = ("id", "text", "kind", "trust", "confidence")
+        memories = [
+            {name: getattr(hit, name) for name in names} | {"at": hit.at.isoformat()}
             for hit in hits
             if not (hit.unsure or hit.held)
         ]
-        return found or "Nothing is known of this."
+        return memories or "Nothing is known of this."
 
     async def remember(
         self, text: str, kind: Literal["fact", "decision", "lesson", "preference"] = "fact"
