@@ -78,8 +78,9 @@ def connect(
     _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
     if not dry_run:  # the first prompt has a place, and an answer without a server
         environment.make_tenant(settings)
-    if (found := checkup.server(settings)).severity != "ok":  # what hosts post would go elsewhere
-        output.note(f"note: {found.what}: {found.cure}")
+    finding = checkup.server(settings)
+    if finding.severity != "ok":  # what hosts post would go elsewhere
+        output.note(f"note: {finding.what}: {finding.cure}")
 
 
 @click.command(epilog=output.example("mnemolog disconnect claude-code"))
@@ -155,9 +156,8 @@ def _print_hosts(env: Environment, as_json: bool) -> None:
         output.say(f"{row['host']:12} {row['state']:13} {output.clean(row['files'][0])}")
         if "problem" in row:
             output.say(f"{'':12} {output.clean(row['problem'])}")
-    found = [row["host"] for row in rows if row["state"] == "found"]
-    if found:
-        output.say(f"next: `mnemolog connect {' '.join(found)}`")
+    if names := [row["host"] for row in rows if row["state"] == "found"]:
+        output.say(f"next: `mnemolog connect {' '.join(names)}`")
 
 
 def _host_row(host: "Host", env: Environment) -> dict[str, Any]:
@@ -175,26 +175,28 @@ def _host_row(host: "Host", env: Environment) -> dict[str, Any]:
 
 
 def _carry_out(
-    plans: "list[ConnectionPlan]", done: str, *, yes: bool, dry_run: bool, as_json: bool
+    plans: "list[ConnectionPlan]", verb: str, *, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     from serve.connect import connecting
 
-    changing = [plan for plan in plans if plan.changes]
     if not as_json:
         _print_plans(plans)
-    if changing and not dry_run and not yes:
-        _confirm(as_json)
-    made = []
+    if any(plan.changes for plan in plans) and not dry_run and not yes:
+        if as_json or not sys.stdin.isatty():
+            raise InvalidInput("no terminal to ask on: add --yes to continue, or --dry-run to look")
+        if not click.confirm("Make these changes?", default=False):
+            raise click.Abort
+    results = []
     for plan in plans:
-        is_made = bool(plan.changes) and not dry_run
-        backup = connecting.apply_plan(plan, environment.now()) if is_made else None
-        made.append((plan, is_made, backup))
+        is_applied = bool(plan.changes) and not dry_run
+        backup = connecting.apply_plan(plan, environment.now()) if is_applied else None
+        results.append((plan, is_applied, backup))
     if as_json:
-        output.emit({"hosts": [_report(*one) for one in made]})
+        output.emit({"hosts": [_report(*result) for result in results]})
         return
-    for plan, is_made, backup in made:
-        if is_made:
-            output.say(f"{plan.host.title} is {done}")
+    for plan, is_applied, backup in results:
+        if is_applied:
+            output.say(f"{plan.host.title} is {verb}")
             if backup is not None:
                 output.say(f"  previous files: {backup}")
             for note in _notes(plan):
@@ -203,20 +205,13 @@ def _carry_out(
         output.say("nothing was changed")
 
 
-def _confirm(as_json: bool) -> None:
-    if as_json or not sys.stdin.isatty():
-        raise InvalidInput("no terminal to ask on: add --yes to continue, or --dry-run to look")
-    if not click.confirm("Make these changes?", default=False):
-        raise click.Abort
-
-
 def _print_plans(plans: "list[ConnectionPlan]") -> None:
     for plan in plans:
         if not plan.changes:
             output.say(f"{plan.host.title}: nothing to change")
         for line in _difference(plan):
-            shown = output.encodable(output.clean(line))
-            click.echo(click.style(shown, fg=_COLOURS.get(line[:1])))
+            text = output.encodable(output.clean(line))
+            click.echo(click.style(text, fg=_COLOURS.get(line[:1])))
 
 
 def _difference(plan: "ConnectionPlan") -> list[str]:
@@ -228,7 +223,7 @@ def _difference(plan: "ConnectionPlan") -> list[str]:
 
 
 def _notes(plan: "ConnectionPlan") -> "Iterator[str]":
-    """Yield what a person must know or do now that a host is connected."""
+    """Yield the notes for a person whose host is connected now."""
     from serve.connect.checkup import find_exposed_files
 
     if plan.is_taken:
@@ -239,10 +234,10 @@ def _notes(plan: "ConnectionPlan") -> "Iterator[str]":
         yield f"other users can read {path} and the key in it: run `chmod go= {path}`"
 
 
-def _report(plan: "ConnectionPlan", is_made: bool, backup: Path | None) -> dict[str, Any]:
+def _report(plan: "ConnectionPlan", is_applied: bool, backup: Path | None) -> dict[str, Any]:
     return {
         "host": plan.host.name,
-        "changed": is_made,
+        "changed": is_applied,
         "files": [str(change.path) for change in plan.changes],
         "difference": _difference(plan),
         "backup": str(backup) if backup else None,
@@ -265,8 +260,7 @@ def mcp(context: click.Context, as_json: bool) -> None:
     speaks HTTP does not need it: it can use `/mcp` of the server directly, with the token. The
     output is JSON, with or without --json.
     """
-    session: Environment = context.obj
-    settings = session.settings()
+    settings: Settings = context.obj.settings()
     words = [sys.executable, "-I", "-S", str(_BRIDGE), "--home", str(settings.home.absolute())]
     if "tenant" in settings.origin:  # else the server's own
         words += ["--tenant", settings.choices.tenant]
@@ -372,11 +366,11 @@ def lessons(
 
     settings = context.obj.settings()
     with environment.open_log(settings) as log:
-        statistics = _statistics(settings, log, project, known_at)
+        payload = stats_json(_statistics(settings, log, project, known_at))
         if as_json:
-            output.emit(stats_json(statistics))
+            output.emit(payload)
         else:
-            _print_lessons(log, stats_json(statistics))
+            _print_lessons(log, payload)
 
 
 @lessons.command("accept", epilog=output.example("mnemolog lessons accept 7HQ2"))
@@ -394,11 +388,11 @@ def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> 
     settings = env.settings()
     with environment.open_log(settings) as log:
         wanted = _draft_ids(settings, log, ids)
-        made = [lesson_proposals.accept(log, id_, environment.now(), "typed") for id_ in wanted]
+        events = [lesson_proposals.accept(log, id_, environment.now(), "typed") for id_ in wanted]
         if as_json:
-            output.emit({"memories": [{"id": other.id, "seq": other.seq} for other in made]})
+            output.emit({"memories": [{"id": event.id, "seq": event.seq} for event in events]})
             return
-        for event in made:
+        for event in events:
             text = event.body.content if isinstance(event.body, Recorded) else ""
             output.say(f"{output.short_id(log, event.id)}  {output.one_line(text)}")
 
@@ -445,11 +439,11 @@ def _draft_ids(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...])
 
 
 def _draft_id(log: "EventLog", waiting: list[str], prefix: str) -> str:
-    found = [id_ for id_ in waiting if id_.startswith(prefix)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
+    ids = [id_ for id_ in waiting if id_.startswith(prefix)]
+    if len(ids) == 1:
+        return ids[0]
+    if ids:
+        raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more letters of the id")
     if log.present_ids([prefix]):
         return prefix  # answered before: saying it again says how
     raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")

@@ -48,9 +48,9 @@ class Choice(click.Choice[str]):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            known = list(map(str, self.choices))
-            hint = did_you_mean(str(value), known)
-            self.fail(f"{value!r} is unknown.{hint} Choose from {', '.join(known)}.", param, ctx)
+            words = list(map(str, self.choices))
+            hint = did_you_mean(str(value), words)
+            self.fail(f"{value!r} is unknown.{hint} Choose from {', '.join(words)}.", param, ctx)
 
 
 KIND = Choice(MEMORY_KINDS)
@@ -58,19 +58,20 @@ RECORDED_KIND = Choice(RECORDED_KINDS)
 
 
 def parse_settings(changes: Iterable[str], profile: str | None) -> dict[str, str]:
-    """Return what `--set` and `--profile` set, by name; raise UsageError for what is no KEY=VALUE.
+    """Return the values of `--set` and `--profile`, by name; raise UsageError for what is no
+    KEY=VALUE.
 
-    What has no effect any more is said.
+    A note names the settings that have no effect any more.
     """
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for change in changes:
         name, equals, value = change.partition("=")
         if not equals:
             raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
-        given[name] = value
+        values[name] = value
         if name in config.REMOVED:
             output.note(f"note: --set {name} has no effect: {config.REMOVED[name]}")
-    return given | ({"profile": profile} if profile else {})
+    return values | ({"profile": profile} if profile else {})
 
 
 class Named(click.ParamType[str]):
@@ -83,11 +84,11 @@ class Named(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        given = ctx.find_root().params
-        env = Environment(given.get("home"), given.get("tenant"))
+        options = ctx.find_root().params
+        env = Environment(options.get("home"), options.get("tenant"))
         with suppress(MnemologError, OSError):
-            found = islice(self._find(env, incomplete), MOST_ITEMS)
-            return [CompletionItem(value, help=what) for value, what in found]
+            items = islice(self._find(env, incomplete), MOST_ITEMS)
+            return [CompletionItem(value, help=text) for value, text in items]
         return []
 
 
@@ -99,27 +100,27 @@ class ProjectName(Named):
         self._may_be_new = may_be_new
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        given = check_project(output.encodable(value))
+        name = check_project(output.encodable(value))
         env = ctx.find_object(Environment) if ctx is not None else None
         if ctx is None or env is None or ctx.resilient_parsing:
-            return given
-        known: list[str] = []
+            return name
+        projects: list[str] = []
         with suppress(MnemologError, OSError):  # the command itself says what is wrong
-            known = known_projects(env)
-        if not known or given in known:
-            return given
-        ends = [one for one in known if _is_end(given, one)]
+            projects = known_projects(env)
+        if not projects or name in projects:
+            return name
+        ends = [project for project in projects if _is_end(name, project)]
         if len(ends) == 1:
             output.note(f"note: the project is {output.clean(ends[0])}")
             return ends[0]
         if ends and sys.stdin.isatty() and sys.stderr.isatty():
             return str(click.prompt("Which project?", type=Choice(ends), err=True))
         if ends and not self._may_be_new:
-            raise InvalidInput(f"the project {given!r} could be {', '.join(ends)}: give more of it")
+            raise InvalidInput(f"the project {name!r} could be {', '.join(ends)}: give more of it")
         if not self._may_be_new:
-            hint = did_you_mean(given, known) or _did_you_mean_end(given, known)
-            output.note(f"note: no memory is of the project {given!r}.{hint}")
-        return given
+            hint = did_you_mean(name, projects) or _did_you_mean_end(name, projects)
+            output.note(f"note: no memory is of the project {name!r}.{hint}")
+        return name
 
 
 def known_projects(env: Environment) -> list[str]:
@@ -130,15 +131,15 @@ def known_projects(env: Environment) -> list[str]:
         return projects(log)
 
 
-def _is_end(given: str, project: str) -> bool:
-    """Return whether `given` is the last parts of a project's name, or a local one's folder."""
-    folded, whole = given.casefold(), project.casefold()
+def _is_end(name: str, project: str) -> bool:
+    """True if `name` is the last parts of a project's name, or a local one's folder."""
+    folded, whole = name.casefold(), project.casefold()
     return whole.endswith(f"/{folded}") or whole.partition("@")[0] == folded
 
 
-def _did_you_mean_end(given: str, known: Iterable[str]) -> str:
-    by_end = {one.rpartition("/")[2].partition("@")[0]: one for one in known}
-    return "".join(f" Did you mean {by_end[end]!r}?" for end in closest(given, by_end))
+def _did_you_mean_end(name: str, projects: Iterable[str]) -> str:
+    by_end = {project.rpartition("/")[2].partition("@")[0]: project for project in projects}
+    return "".join(f" Did you mean {by_end[end]!r}?" for end in closest(name, by_end))
 
 
 # What Tab finds
@@ -165,7 +166,7 @@ def _hosts(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
 def _jobs(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
     from store.plans.job_catalog import ORDER
 
-    return ((one, "") for one in ORDER if one.startswith(typed))
+    return ((job, "") for job in ORDER if job.startswith(typed))
 
 
 def _lessons(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
@@ -173,12 +174,15 @@ def _lessons(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
 
     with environment.open_log(env.settings_and_fault()[0]) as log:
         waiting = proposals.every(log, "waiting", "lesson")
-    found = (proposal for proposal in waiting if proposal.id.startswith(typed.upper()))
-    return ((proposal.id, output.one_line(proposal.title, _HELP_WIDTH)) for proposal in found)
+    return (
+        (proposal.id, output.one_line(proposal.title, _HELP_WIDTH))
+        for proposal in waiting
+        if proposal.id.startswith(typed.upper())
+    )
 
 
 def _events(*kinds: str) -> Find:
-    """Return what finds events of some kinds: the newest, all once enough letters are typed."""
+    """Return a finder of events of some kinds: the newest, all once enough letters are typed."""
 
     def find(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
         from store.log.log_queries import newest_events

@@ -85,17 +85,17 @@ def recall(
     no_touch: bool,
     explain: bool,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Recall the memories that answer QUERY, best first."""
     settings = env.settings()
-    asked |= {"touch": _may_touch(settings, no_touch), "explain": explain}
+    options |= {"touch": _may_touch(settings, no_touch), "explain": explain}
     with environment.open_log(settings, waits=True) as log:
-        payload, receipt = _answer(settings, log, " ".join(query), **asked)
+        payload, receipt = _answer(settings, log, " ".join(query), **options)
         if as_json:
             output.emit(payload)
         else:
-            _print_hits(log, payload, " ".join(query), _asked_project(settings, asked))
+            _print_hits(log, payload, " ".join(query), _asked_project(settings, options))
         _keep(settings, log, payload, receipt)
 
 
@@ -104,9 +104,9 @@ def _may_touch(settings: Settings, no_touch: bool) -> bool:
     return not (no_touch or is_off)
 
 
-def _asked_project(settings: Settings, asked: dict[str, Any]) -> str | None:
-    is_all: bool = asked["all_projects"]
-    return environment.project_or_default(settings, asked["project"], none=is_all)
+def _asked_project(settings: Settings, options: dict[str, Any]) -> str | None:
+    is_all: bool = options["all_projects"]
+    return environment.project_or_default(settings, options["project"], none=is_all)
 
 
 def _keep(
@@ -143,7 +143,7 @@ def ask(
     no_model: bool,
     no_touch: bool,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Recall the answer to each part of a compound QUESTION.
 
@@ -152,17 +152,17 @@ def ask(
     """
     settings = env.settings()
     whole = " ".join(question)
-    asked["top_k"] = asked["top_k"] or _RESULTS_A_PART
-    asked |= {"touch": _may_touch(settings, no_touch), "explain": False}
+    options["top_k"] = options["top_k"] or _RESULTS_A_PART
+    options |= {"touch": _may_touch(settings, no_touch), "explain": False}
     parts, split_by = _split(settings, whole, no_model=no_model)
     with environment.open_log(settings, waits=True) as log:
         answers = []
         for part in parts:
-            payload, receipt = _answer(settings, log, part, **asked)
+            payload, receipt = _answer(settings, log, part, **options)
             answers.append({"question": part, "answer": payload})
             if not as_json:
                 output.say(output.clean(part))
-                _print_hits(log, payload, part, _asked_project(settings, asked))
+                _print_hits(log, payload, part, _asked_project(settings, options))
                 output.say()
             _keep(settings, log, payload, receipt)
     if as_json:
@@ -186,10 +186,10 @@ def _split(settings: Settings, question: str, *, no_model: bool) -> tuple[Sequen
         data, _ = child.communicate(output.encodable(question).encode())
         if child.returncode:
             sys.exit(child.returncode)
-        found = msgspec.json.decode(data)
-        if "parts" in found:
-            return found["parts"], found["model"]
-        output.note(f"note: no model split the question, so rules do: {found['failed']}")
+        payload = msgspec.json.decode(data)
+        if "parts" in payload:
+            return payload["parts"], payload["model"]
+        output.note(f"note: no model split the question, so rules do: {payload['failed']}")
     return split_question(question), "rules"
 
 
@@ -221,16 +221,16 @@ def why(
     id_: str | None,
     known_at: str | None,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Show what every stage of a recall did. With ID, show why that memory was returned or not."""
     settings = env.settings()
-    asked |= {"touch": False, "explain": True}
+    options |= {"touch": False, "explain": True}
     with environment.open_log(settings, waits=True) as log:
         if id_ is None:
             from serve.cli import explanations
 
-            payload, _ = _answer(settings, log, query, known_at, **asked)
+            payload, _ = _answer(settings, log, query, known_at, **options)
             value: dict[str, Any] = payload
             lines = list(explanations.stage_lines(log, payload))
         else:
@@ -239,7 +239,7 @@ def why(
             from store.log.commands import resolve
 
             with environment.known(settings, log, known_at) as here:
-                request = _request(_request_body(settings, query, here.now, **asked))
+                request = _request(_request_body(settings, query, here.now, **options))
                 wanted = resolve(here.log, id_)
                 payload, _ = answer(here.reader, request, here.choices, here.now)
                 reason = explain_memory(
@@ -271,10 +271,10 @@ def _request_body(
     until: str | None,
     as_of: str | None,
     include_archived: bool,
-    **asked: Any,
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the request as HTTP takes it; raise InvalidInput or InvalidName."""
-    return asked | {
+    return options | {
         "query": output.encodable(query),
         "project": environment.project_or_default(settings, project, none=all_projects),
         "since": formatting.parse_optional_time(since, at),
@@ -293,24 +293,24 @@ def _request(question: dict[str, Any]) -> "RecallRequest":
 
 
 def _answer(
-    settings: Settings, log: EventLog, query: str, known_at: str | None, **asked: Any
+    settings: Settings, log: EventLog, query: str, known_at: str | None, **options: Any
 ) -> "tuple[dict[str, Any], Event | None]":
-    """Return what is recalled; where this process answers, the receipt too, if one is to be kept.
+    """Return the answer; where this process gives it, the receipt too, if one is to be kept.
 
     The past is asked here, and leaves none.
     """
     if known_at is None:
-        question = _request_body(settings, query, environment.now(), **asked)
+        question = _request_body(settings, query, environment.now(), **options)
         payload = environment.ask_server(settings, "POST", "/v1/recall", question)
         if payload is not None:
             return payload, None
     else:
-        asked["touch"] = False
+        options["touch"] = False
     from serve.recall.request import Asker, answer  # not where a server answers: it takes long
     from store.shared.tree import SharedTrees
 
     with environment.known(settings, log, known_at) as here:
-        request = _request(_request_body(settings, query, here.now, **asked))
+        request = _request(_request_body(settings, query, here.now, **options))
         trees, cwd = SharedTrees(settings.home), str(Path.cwd())
         shared = trees.scopes(log, cwd, here.now) if known_at is None else ()
         asker = Asker(door="cli", shared=shared)
@@ -335,16 +335,17 @@ def _print_hits(log: EventLog, payload: dict[str, Any], question: str, project: 
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
         by = hit.get("trust", "user")
-        is_told = by in MAY_RULE or (by == "tool" and hit["kind"] == EPISODE)  # part by part
-        whose = "" if is_told else f" (said by {by})"
+        # an episode names who said each of its parts
+        is_plain = by in MAY_RULE or (by == "tool" and hit["kind"] == EPISODE)
+        whose = "" if is_plain else f" (said by {by})"
         if is_shared:
             quoted = "" if by in MAY_RULE else ", quoted"
             whose = f" (shared in {hit['source'].removeprefix('shared:')}{quoted})"
         output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in explanations.passage_lines(hit, about):
             output.say(line)
-        if held := hit.get("held"):
-            output.say(f"    {output.colour(f'held back from agents: {held}', 'warn')}")
+        if reason := hit.get("held"):
+            output.say(f"    {output.colour(f'held back from agents: {reason}', 'warn')}")
         for line in explanations.mark_lines(log, hit):
             output.say(f"    {line}")
         if "why" in hit:
@@ -410,10 +411,10 @@ def rate(
     if as_json:
         output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
     else:
-        what = "the memory"
+        subject = "the memory"
         if isinstance(rated, Recalled):
-            what = f"the results of the recall {output.one_line(rated.query)!r}"
-        output.say(f"{'would rate' if dry_run else 'rated'} {what} {value:+g}")
+            subject = f"the results of the recall {output.one_line(rated.query)!r}"
+        output.say(f"{'would rate' if dry_run else 'rated'} {subject} {value:+g}")
 
 
 def _last_recall(log: EventLog) -> str:
@@ -456,7 +457,7 @@ def pending(env: Environment, /, days: int, as_json: bool) -> None:
     with environment.open_log(env.settings()) as log:
         events = waiting(log, now - days * DAY_US, now + 1)
         if as_json:
-            output.emit({"recalls": [_recall_fields(other) for other in events]})
+            output.emit({"recalls": list(map(_recall_fields, events))})
             return
         for event in events:
             _print_waiting(log, event)

@@ -1,5 +1,5 @@
 """
-Bulk changes by a command: what they do to past answers is shown, and how to undo them is said.
+Bulk changes by a command: print what they do to past answers, and how to undo them.
 """
 
 from collections.abc import Iterator
@@ -73,8 +73,8 @@ def _keep(settings: "Settings", log: "EventLog", what: str, events: "list[Event]
 
 
 def show(log: "EventLog", plan: "Plan") -> None:
-    """Print what a bulk change does to past answers, those that lose most first, and how to undo
-    it; on standard error, so that no script reads it as a result.
+    """Print the effect of a bulk change on past answers, those that lose most first, and how to
+    undo it; on standard error, so that no script reads it as a result.
     """
     id_, diff = plan.id[:SHORT], plan.body.replay
     for note in plan.body.notes:
@@ -107,7 +107,7 @@ def confirm(log: "EventLog", plan: "Plan") -> None:
 
 
 def _note_undone(log: "EventLog", what: str) -> None:
-    """Say where nothing is imported because a bulk change that had brought it was undone."""
+    """Name the undone bulk changes because of which nothing is imported again."""
     from store.plans import plans
 
     for plan in plans.every(log) if log.undone_ids(log.head()) else ():

@@ -47,13 +47,15 @@ def embedder() -> None:
 def list_(env: Environment, /, as_json: bool) -> None:
     """List the available embedders, and how to name others."""
     settings = env.settings()
-    rows = _here(settings)
+    rows = _installed(settings)
     if as_json:
         others = [{"name": name, "what": what} for name, what in _OTHERS]
         output.emit({"current": settings.choices.embedder, "here": rows, "others": others})
         return
-    shown = [("*" if row["current"] else "", row["name"], row["what"]) for row in rows]
-    output.table(("", "here", "what it is"), shown)
+    output.table(
+        ("", "here", "what it is"),
+        [("*" if row["current"] else "", row["name"], row["what"]) for row in rows],
+    )
     output.say()
     output.table(("also", "what it is"), _OTHERS)
 
@@ -154,7 +156,7 @@ def install(env: Environment, /, name: str, source: Path | None, as_json: bool) 
 embedder.add_command(switch)
 
 
-def _here(settings: Settings) -> list[dict[str, Any]]:
+def _installed(settings: Settings) -> list[dict[str, Any]]:
     from store.embedders.installed_models import installed_models
 
     rows = [{"name": "lexical", "what": "hashed words and letters; always available"}]
@@ -190,16 +192,16 @@ def _catalog(settings: Settings) -> list[dict[str, Any]]:
     return [lexical, *models]
 
 
-def _catalog_row(one: dict[str, Any]) -> tuple[str, ...]:
+def _catalog_row(model: dict[str, Any]) -> tuple[str, ...]:
     return (
-        one["name"],
-        one["languages"],
-        f"{one['megabytes']} MB" if one["megabytes"] else "",
-        one["licence"],
-        f"{one['recall_english']:.0%}",
-        f"{one['recall_languages']:.0%}",
-        f"{one['query_ms']:g}",
-        one["installed_as"] or "",
+        model["name"],
+        model["languages"],
+        f"{model['megabytes']} MB" if model["megabytes"] else "",
+        model["licence"],
+        f"{model['recall_english']:.0%}",
+        f"{model['recall_languages']:.0%}",
+        f"{model['query_ms']:g}",
+        model["installed_as"] or "",
     )
 
 

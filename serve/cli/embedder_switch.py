@@ -220,7 +220,7 @@ def make_true(env: Environment, log: "EventLog", name: str, *, quiet: bool) -> i
 
 
 def absolute_name(settings: Settings, name: str) -> str:
-    """Return what the setting takes: of a folder its whole path, of a model how it is installed."""
+    """Return the setting of a name: of a folder its whole path, of a model its installed name."""
     from store.embedders import model_catalog
 
     kind, _, rest = name.partition(":")
@@ -243,8 +243,8 @@ def trial_fields(tried: "Trial") -> dict[str, Any]:
 
 
 def may_send(settings: Settings, name: str, *, is_agreed: bool, can_ask: bool) -> bool:
-    """Return whether memories may be embedded with a model, to try it: one that runs elsewhere is
-    sent their texts, so what that costs is shown and asked first.
+    """True if memories may be embedded with a model, to try it: one that runs elsewhere is sent
+    their texts, so the cost is shown and a person asked first.
 
     Raise InvalidInput where nobody can be asked.
     """
@@ -268,7 +268,7 @@ def _confirm() -> bool:
 
 
 def _cost(settings: Settings, name: str) -> dict[str, Any]:
-    """Return what a switch would take: texts, seconds and dollars (None: not known).
+    """Return the cost of a switch: texts, seconds and dollars (None: not known).
 
     Raise ConfigError for a wrong name, EmbedderError where the model does not answer: then nothing
     is changed.

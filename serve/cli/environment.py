@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from serve.cli import output
 from serve.cli.presence import Presence, find_presence, list_ancestors
 from store.home import config
 from store.home import tenant as tenants
@@ -46,14 +47,8 @@ class Environment(msgspec.Struct, frozen=True):
         variable sets nothing; raise ConfigError.
         """
         settings = self._load(Path.cwd())
-        notes = [*settings.unknown_variables]
-        if settings.ignored_project:
-            notes.append(settings.ignored_project)
-        if notes:
-            from serve.cli import output
-
-            for note in notes:
-                output.note(f"note: {note}")
+        for note in filter(None, (*settings.unknown_variables, settings.ignored_project)):
+            output.note(f"note: {note}")
         return settings
 
     def settings_and_fault(self) -> tuple[Settings, str]:
@@ -67,30 +62,30 @@ class Environment(msgspec.Struct, frozen=True):
             return self._load(None), str(error)
 
     def _load(self, cwd: Path | None) -> Settings:
-        given = {"MNEMOLOG_HOME": self.home, "MNEMOLOG_TENANT": self.tenant}
-        said = {name: value for name, value in given.items() if value}
-        return config.load(cwd, os.environ | said)
+        options = {"MNEMOLOG_HOME": self.home, "MNEMOLOG_TENANT": self.tenant}
+        given = {name: value for name, value in options.items() if value}
+        return config.load(cwd, os.environ | given)
 
 
 def machine() -> "Machine":
-    """Return where the user's files lie."""
+    """Return the machine that this command runs on: the user's folder, variables and system."""
     from serve.hosts.host import Machine
 
     return Machine(Path.home(), os.environ, sys.platform)
 
 
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
-    """Return how a host reaches this mnemolog; without a token its keys open nothing."""
+    """Return the program, home and key that hosts use; without a token the key opens nothing."""
     from serve.hosts.host import Install
     from store.home.http_access import owner_token
 
     has_token = makes_token or settings.token_file.exists()
-    is_said = settings.origin.get("tenant") == "environment"  # else the server knows it too
+    is_own = settings.origin.get("tenant") == "environment"  # else the server knows it too
     return Install(
         python=os.path.abspath(sys.executable),  # not resolved: a link into an environment is it
         code=Path(__file__).absolute().parents[1],
         home=settings.home.absolute(),
-        tenant=settings.choices.tenant if is_said else None,
+        tenant=settings.choices.tenant if is_own else None,
         port=settings.choices.port,
         token=owner_token(settings) if has_token else "",
         platform=sys.platform,
@@ -98,7 +93,7 @@ def install(settings: Settings, *, makes_token: bool = False) -> "Install":
 
 
 def presence() -> Presence:
-    """Return who runs this command: a person at a terminal, an agent, or a program."""
+    """Return the caller of this command: a person at a terminal, an agent, or a program."""
     # none of the three is there under `pythonw`
     streams = [stream for stream in (sys.stdin, sys.stdout, sys.stderr) if stream is not None]
     has_terminal = any(not stream.closed and stream.isatty() for stream in streams)
@@ -108,7 +103,7 @@ def presence() -> Presence:
 
 
 def can_ask() -> bool:
-    """Return whether a person is there to read a question and to answer it."""
+    """True if a person is there to read a question and to answer it."""
     return sys.stdin.isatty() and sys.stdout.isatty() and presence().is_person
 
 
@@ -123,10 +118,8 @@ def current_tenant(settings: Settings) -> Tenant:
     try:
         return tenants.find_tenant(settings.home, name)
     except NotFound as error:  # who has the home may know its tenants, which no token may
-        known = [tenant.name for tenant in tenants.list_tenants(settings.home)]
-        raise NotFound(
-            f"{error}.{hint}" if (hint := did_you_mean(name, known)) else str(error)
-        ) from error
+        hint = did_you_mean(name, [tenant.name for tenant in tenants.list_tenants(settings.home)])
+        raise NotFound(f"{error}.{hint}" if hint else str(error)) from error
 
 
 def make_tenant(settings: Settings) -> tuple[Tenant, bool]:
@@ -186,15 +179,14 @@ def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Ite
     if known_at is None:
         yield Known(current_tenant(settings), log, reader, settings.choices, now())
         return
-    from serve.cli import output
     from serve.reader import past
 
     place = past.find_place(log, known_at, settings.choices, now(), Path.cwd())
     output.note(f"as known after event {place.seq}, at {isoformat(place.now)}")
-    with past.known_at(log, reader, place) as found:
-        for note in found.notes:
+    with past.known_at(log, reader, place) as here:
+        for note in here.notes:
             output.note(f"note: {note}")
-        yield found
+        yield here
 
 
 @contextmanager
@@ -213,16 +205,16 @@ def open_or_make(settings: Settings) -> EventLog:
     return open_log(settings)
 
 
-def project_or_default(settings: Settings, given: str | None, *, none: bool) -> str | None:
+def project_or_default(settings: Settings, project: str | None, *, none: bool) -> str | None:
     """Return the project that is meant: the one given, the settings', or the directory's.
 
     `none` says that no project is meant. Raise InvalidName for a name we refuse.
     """
-    if given is not None and none:
+    if project is not None and none:
         raise InvalidInput("--project cannot be combined with the option for no project")
     if none:
         return None
-    name = given or settings.choices.project
+    name = project or settings.choices.project
     return check_project(name) if name else scope_of(Path.cwd())
 
 
@@ -235,7 +227,6 @@ def check_settable(settings: Settings, name: str) -> None:
 
 def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
     """Keep that a copy of a tenant was made, so that the receipt of an erasing names it."""
-    from serve.cli import output
     from store.maintenance.erase_receipt import record_copy
 
     try:
@@ -262,24 +253,24 @@ def _living_server(settings: Settings) -> "Server | None":
 
 
 def ask_server(
-    settings: Settings, method: str, path: str, asked: Mapping[str, Any]
+    settings: Settings, method: str, path: str, fields: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return what this home's server answers; None where none runs under these settings, or it
+    """Return the answer of this home's server; None where none runs under these settings, or it
     does not answer with success: the command then reads the memory itself.
     """
     server = _living_server(settings)
     if server is None or server.answers_by != settings.choices.answers_by:
         return None
-    asked = {**asked, "tenant": settings.choices.tenant}
+    fields = {**fields, "tenant": settings.choices.tenant}
     patience_s = _PATIENCE_S
     if method == "GET":
         from urllib.parse import urlencode
 
         patience_s = _READ_S
-        given = {name: value for name, value in asked.items() if value is not None}
-        path, asked = f"{path}?{urlencode(given, doseq=True)}", {}
+        query = {name: value for name, value in fields.items() if value is not None}
+        path, fields = f"{path}?{urlencode(query, doseq=True)}", {}
     try:
-        status, data = request_as_owner(settings, server, method, path, patience_s, asked)
+        status, data = request_as_owner(settings, server, method, path, patience_s, fields)
         return msgspec.json.decode(data) if status == HTTPStatus.OK else None
     except (ConfigError, msgspec.DecodeError):  # whatever answers on that port
         return None

@@ -107,11 +107,11 @@ def erase(
         texts, also_quotes = (*texts, _read_secret()), True
     with environment.open_log(settings) as log:
         request = _select(log, ids, texts, sessions, with_derived, also_quotes)
-        if not dry_run and not yes:
-            _ask(log, request, as_json=as_json)
         if dry_run:
             _dry_run(log, request, as_json=as_json)
             return
+        if not yes:
+            _ask(log, request, as_json=as_json)
         with erase.lock_out_jobs(tenant):
             before = erase.file_names(tenant)
             now = environment.now()
@@ -124,10 +124,9 @@ def erase(
         if as_json:
             output.emit(msgspec.to_builtins(receipt))
         else:
-            _tell(log, wiped.erasure, "erased")
-            _tell_receipt(
-                receipt, str(erase_receipt.receipts_folder(tenant) / f"{receipt.id}.json")
-            )
+            _print_reach(log, wiped.erasure, "erased")
+            folder = erase_receipt.receipts_folder(tenant)
+            _print_receipt(receipt, str(folder / f"{receipt.id}.json"))
     if not receipt.is_clean or not is_all_dropped:
         sys.exit(1)
 
@@ -168,9 +167,9 @@ def _select(
     for text in texts:
         if not fingerprints.split(text):
             raise click.UsageError(f"--text {text!r} contains no letter or digit to search for")
-    found = [commands.resolve_event(log, prefix) for prefix in ids]
-    memories = [id_ for id_, is_memory in found if is_memory]
-    events = [id_ for id_, is_memory in found if not is_memory]
+    resolved = [commands.resolve_event(log, prefix) for prefix in ids]
+    memories = [id_ for id_, is_memory in resolved if is_memory]
+    events = [id_ for id_, is_memory in resolved if not is_memory]
     for prefix in sessions:
         its_memories, its_events = erasing.of_session(log, _session(log, prefix))
         memories += its_memories
@@ -189,17 +188,17 @@ def _session(log: "EventLog", prefix: str) -> str:
     """Return the one session whose id starts so; raise NotFound, or InvalidInput for several."""
     from store.log import erasing
 
-    found = erasing.sessions_like(log, prefix) if prefix else []
-    if prefix in found:
+    sessions = erasing.sessions_like(log, prefix) if prefix else []
+    if prefix in sessions:
         return prefix
-    if not found:
+    if not sessions:
         raise NotFound(
             f"no event of a session {prefix!r}: `mnemolog show ID` shows a memory's session"
         )
-    if len(found) > 1:
-        shown = ", ".join(found[:5])
-        raise InvalidInput(f"{prefix!r} could be {shown}: give more letters of the session's id")
-    return found[0]
+    if len(sessions) > 1:
+        first = ", ".join(sessions[:5])
+        raise InvalidInput(f"{prefix!r} could be {first}: give more letters of the session's id")
+    return sessions[0]
 
 
 def _ask(log: "EventLog", request: "EraseRequest", *, as_json: bool) -> None:
@@ -207,7 +206,7 @@ def _ask(log: "EventLog", request: "EraseRequest", *, as_json: bool) -> None:
 
     if as_json:
         raise click.UsageError("--json cannot ask: add --yes or --dry-run")
-    _tell_reach(log, erase.reach(log, request), "erases")
+    _print_plan(log, erase.reach(log, request), "erases")
     if not click.confirm("Destroy this for good?", default=False):
         raise click.Abort
 
@@ -219,11 +218,11 @@ def _dry_run(log: "EventLog", request: "EraseRequest", *, as_json: bool) -> None
     if as_json:
         output.emit(msgspec.to_builtins(planned))
     else:
-        _tell_reach(log, planned, "would erase")
+        _print_plan(log, planned, "would erase")
 
 
-def _tell_reach(log: "EventLog", planned: "Reach", verb: str) -> None:
-    _tell(log, planned, verb)
+def _print_plan(log: "EventLog", planned: "Reach", verb: str) -> None:
+    _print_reach(log, planned, verb)
     for kind, count in planned.cut.items():
         output.say(f"{count} more events lose text about it: {kind}")
 
@@ -319,34 +318,34 @@ def _send_erasing(tenant: "Tenant", now: int) -> bool:
     return False
 
 
-def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
-    for id_ in done.ids:
+def _print_reach(log: "EventLog", reach: "Erasure | Reach", verb: str) -> None:
+    for id_ in reach.ids:
         text = output.recorded_text(log, id_)
         output.say(f"{verb} {output.short_id(log, id_)}  {text}".rstrip())
-    output.say(f"events of the log with this text: {done.events}")
-    for id_ in done.made:
+    output.say(f"events of the log with this text: {reach.events}")
+    for id_ in reach.made:
         output.say(f"derived from it, stale from now on: {output.short_id(log, id_)}")
 
 
-def _tell_receipt(receipt: "Receipt", path: str) -> None:
-    seen = receipt.scan
+def _print_receipt(receipt: "Receipt", path: str) -> None:
+    scan = receipt.scan
     if receipt.cut:
         output.say(f"other events that quoted it, cut: {receipt.cut}")
     cleared = plural(len(receipt.dropped), "other file")
     output.say(f"{plural(len(receipt.files_deleted), 'file')} deleted, {cleared} cleared")
     output.say(
-        f"looked for {seen.marks:,} marks of it in {seen.files:,} files, {seen.bytes:,} bytes, "
-        f"{seen.decoded:,} of them decoded too: "
+        f"looked for {scan.marks:,} marks of it in {scan.files:,} files, {scan.bytes:,} bytes, "
+        f"{scan.decoded:,} of them decoded too: "
         + ("nothing left" if receipt.is_clean else "TEXT IS LEFT")
     )
-    _each("left in", receipt.left)
-    _each("not reached, has the same text", receipt.elsewhere)
-    _each(
+    _print_some("left in", receipt.left)
+    _print_some("not reached, has the same text", receipt.elsewhere)
+    _print_some(
         "not reached, has the same words",
         [f"{quote.kind} {quote.id} of {quote.at}" for quote in receipt.quotes],
     )
-    _each("not reached, a copy", [f"{copy.what} {copy.to}" for copy in receipt.copies])
-    _each("not reached", receipt.not_reached)
+    _print_some("not reached, a copy", [f"{copy.what} {copy.to}" for copy in receipt.copies])
+    _print_some("not reached", receipt.not_reached)
     if receipt.texts_too_short:
         output.say(f"{receipt.texts_too_short} texts were too short to distinguish from others")
     if any(quote.can_be_cut for quote in receipt.quotes):
@@ -354,11 +353,11 @@ def _tell_receipt(receipt: "Receipt", path: str) -> None:
     output.say(f"receipt: {path}")
 
 
-def _each(what: str, found: "tuple[str, ...] | list[str]") -> None:
-    for one in found[:_SHOWN]:
-        output.say(f"{what}: {output.clean(one)}")
-    if len(found) > _SHOWN:
-        output.say(f"{what}: {len(found) - _SHOWN} more, see the receipt")
+def _print_some(label: str, items: "tuple[str, ...] | list[str]") -> None:
+    for item in items[:_SHOWN]:
+        output.say(f"{label}: {output.clean(item)}")
+    if len(items) > _SHOWN:
+        output.say(f"{label}: {len(items) - _SHOWN} more, see the receipt")
 
 
 # quarantine
@@ -394,12 +393,12 @@ def quarantine_command(
     if does == "release":
         environment.presence().require_person("a release from quarantine")
     with environment.open_log(env.settings()) as log:
-        held = quarantine.entries(log)
+        entries = quarantine.entries(log)
         if does is None:
-            _print_quarantine(held, as_json=as_json)
+            _print_quarantine(entries, as_json=as_json)
             return
         if are_all:
-            wanted = [entry.id for entry in held]
+            wanted = [entry.id for entry in entries]
         else:
             wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
         settle = quarantine.release if does == "release" else quarantine.forget
@@ -408,9 +407,9 @@ def quarantine_command(
         changed = [{"id": event.subject, "seq": event.seq} for event in events]
         output.emit({"done": does, "memories": changed})
         return
-    done = "released" if does == "release" else "forgot"
+    verb = "released" if does == "release" else "forgot"
     for id_ in wanted:
-        output.say(f"{done} {id_}")
+        output.say(f"{verb} {id_}")
     if not wanted:
         output.say("the quarantine is empty")
 

@@ -19,8 +19,8 @@ _MARGIN = 11  # in front of it: who said it
 
 
 def passage_lines(hit: Mapping[str, Any], about: frozenset[str]) -> Iterator[str]:
-    """Yield what of a hit tells of the terms of a question: a note's sentences; of a turn what was
-    asked, what ran and how it ended, and what the agent said.
+    """Yield the lines of a hit that have most of a question's terms: a note's sentences; of a turn
+    the prompt, the commands and how they ended, and the agent's answer.
     """
 
     def shared(part: str) -> int:
@@ -28,9 +28,9 @@ def passage_lines(hit: Mapping[str, Any], about: frozenset[str]) -> Iterator[str
 
     if hit["kind"] != EPISODE:
         text, limit = output.clean(hit["text"]), output.room(output.LINES, 4)
-        [(_, shown)] = passages(hit, limit, shared)
+        [(_, excerpt)] = passages(hit, limit, shared)
         # its beginning is shown in its own lines
-        yield from output.block(text if shown == one_line(text, limit) else shown)
+        yield from output.block(text if excerpt == one_line(text, limit) else excerpt)
         return
     for who, words in passages(hit, output.room(_PART_LINES, _MARGIN), shared):
         for number, row in enumerate(output.block(words, " " * _MARGIN, _PART_LINES)):
@@ -63,14 +63,14 @@ def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     lost = (f"{n} {DROPPED_LABELS.get(name, name)}" for name, n in why["dropped"].items())
     yield f"left out    {'; '.join(lost) or 'none'}"
     yield f"returned    {len(payload['hits'])}"
-    for rank, one in enumerate(payload["hits"], 1):
-        id_ = output.short_id(log, one["id"])
-        moved = f", {one['why']['fused']:.4f} as fused" if why["profile"] != "balanced" else ""
-        sure = f"confidence {one['confidence']:.2f}{', unsure' if one.get('unsure') else ''}"
-        yield f"{rank:3}. {id_}  {sure}  score {one['score']:.4f}{moved}"
-        yield f"     {hit_reason(one['why'])}"
-        yield f"     {output.one_line(one['text'])}"
-        for line in mark_lines(log, one):
+    for rank, hit in enumerate(payload["hits"], 1):
+        id_ = output.short_id(log, hit["id"])
+        moved = f", {hit['why']['fused']:.4f} as fused" if why["profile"] != "balanced" else ""
+        sure = f"confidence {hit['confidence']:.2f}{', unsure' if hit.get('unsure') else ''}"
+        yield f"{rank:3}. {id_}  {sure}  score {hit['score']:.4f}{moved}"
+        yield f"     {hit_reason(hit['why'])}"
+        yield f"     {output.one_line(hit['text'])}"
+        for line in mark_lines(log, hit):
             yield f"     {line}"
     if hint := payload.get("hint"):
         yield f"next        {hint}"
@@ -80,20 +80,20 @@ def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     ):
         if why[dropped]:
             yield title
-        for one in why[dropped]:
-            sure, text = f"{one['confidence']:.2f}", output.one_line(one["text"], 50)
-            yield f"     {output.short_id(log, one['id'])}  confidence {sure}  {text}"
+        for hit in why[dropped]:
+            sure, text = f"{hit['confidence']:.2f}", output.one_line(hit["text"], 50)
+            yield f"     {output.short_id(log, hit['id'])}  confidence {sure}  {text}"
 
 
 def mark_lines(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a hit says of other memories, a line each."""
+    """Yield a line for each relation of a hit to other memories."""
     if newer := hit.get("conflicts_with"):
         yield f"older: {output.short_id(log, newer)} has another value"
     if newer := hit.get("replaced_by"):
         id_, text = output.short_id(log, newer["id"]), output.one_line(newer["text"], 80)
         over = hit.get("outdated")
-        what = f"“{output.one_line(over, 50)}” holds" if over else "holds"
-        yield f"{what} until {hit['until'][:10]}, then: {text} ({id_}; not so? restore the older)"
+        verb = f"“{output.one_line(over, 50)}” holds" if over else "holds"
+        yield f"{verb} until {hit['until'][:10]}, then: {text} ({id_}; not so? restore the older)"
     if copies := hit.get("copies"):
         ids = ", ".join(output.short_id(log, id_) for id_ in copies[:_NAMED])
         more = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""
@@ -107,7 +107,7 @@ def mark_lines(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _read_stage(analysis: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was read from the question itself."""
+    """Yield the parts of the analysis of a question."""
     if language := analysis.get("language"):
         yield f"language {language}"
     if wanted := analysis.get("answer_type"):

@@ -98,8 +98,8 @@ class Commands(click.Group):
         if place is None or isinstance(place, click.Command):
             return place
         module, _, name = place[0].partition(".")
-        found = getattr(import_module(f"serve.cli.{module}"), name)
-        command: click.Command = found[cmd_name] if isinstance(found, Mapping) else found
+        value = getattr(import_module(f"serve.cli.{module}"), name)
+        command: click.Command = value[cmd_name] if isinstance(value, Mapping) else value
         return command
 
     def summary(self, name: str) -> str:
@@ -115,12 +115,11 @@ class Commands(click.Group):
         except click.UsageError as error:
             if self.get_command(ctx, args[0]) is not None:
                 raise
-            known = {name: name for name in self._places}
             synonyms = {
-                text: meant for text, meant in _SYNONYMS.items() if meant.split()[0] in known
+                text: name for text, name in _SYNONYMS.items() if name.split()[0] in self._places
             }
-            known = synonyms | known
-            hint = "".join(f" Did you mean {known[one]!r}?" for one in closest(args[0], known))
+            names = synonyms | {name: name for name in self._places}
+            hint = "".join(f" Did you mean {names[text]!r}?" for text in closest(args[0], names))
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -137,12 +136,12 @@ class Commands(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin so: those that are listed, all once a letter is typed."""
         names = sorted(self._places) if incomplete else self.list_commands(ctx)
-        found = [
+        commands = [
             CompletionItem(name, help=self.summary(name))
             for name in names
             if name.startswith(incomplete)
         ]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(
         self,
@@ -153,26 +152,26 @@ class Commands(click.Group):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> NoReturn:
-        given = list(sys.argv[1:] if args is None else args)
-        if given[:1] == ["help"]:
-            given = [*given[1:], "--help"]
+        words = list(sys.argv[1:] if args is None else args)
+        if words[:1] == ["help"]:
+            words = [*words[1:], "--help"]
         mask = os.umask(0o077)  # whatever is written, here or by a build, is its owner's alone
         try:
-            code = super().main(given, "mnemolog", complete_var, standalone_mode=False, **extra)
+            code = super().main(words, "mnemolog", complete_var, standalone_mode=False, **extra)
         except click.Abort:
             code = INTERRUPTED
         except click.ClickException as error:
             error.show()
-            _tell_programs(given, "usage", error.format_message())
+            _tell_programs(words, "usage", error.format_message())
             code = error.exit_code
         except msgspec.MsgspecError as error:
-            code = _fail(given, InvalidInput(_name_option(given, str(error))))
+            code = _fail(words, InvalidInput(_name_option(words, str(error))))
         except MnemologError as error:
-            code = _fail(given, error)
+            code = _fail(words, error)
         except OSError as error:
-            if (known := files.disk_error(error)) is None:
+            if (disk_error := files.disk_error(error)) is None:
                 raise
-            code = _fail(given, known)
+            code = _fail(words, disk_error)
         finally:
             os.umask(mask)
         sys.exit(code if isinstance(code, int) else 0)
@@ -186,28 +185,28 @@ class Commands(click.Group):
             return PIPE_CLOSED
 
 
-def _name_option(given: Sequence[str], text: str) -> str:
-    """Return what msgspec said with the option as it was typed instead of the field's path."""
+def _name_option(words: Sequence[str], text: str) -> str:
+    """Return msgspec's message with the option as it was typed instead of the field's path."""
     fault, _, path = text.rpartition(" - at `$.")
     name = re.match(r"\w+", path)
     option = f"--{name[0].removesuffix('s').replace('_', '-')}" if name else ""
-    if option not in given[:-1]:
+    if option not in words[:-1]:
         return text
-    value = given[given.index(option) + 1]
+    value = words[words.index(option) + 1]
     is_key = option == "--key" and "regex" in fault
     return f"{option} {value!r}: {'write a dotted name like deploy.region' if is_key else fault}"
 
 
-def _fail(given: list[str], error: MnemologError) -> int:
+def _fail(words: list[str], error: MnemologError) -> int:
     click.echo(f"mnemolog: {error}", err=True)
     name = type(error).__name__
-    _tell_programs(given, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(), str(error))
+    _tell_programs(words, re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(), str(error))
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
-def _tell_programs(given: list[str], code: str, message: str) -> None:
+def _tell_programs(words: list[str], code: str, message: str) -> None:
     """Print the error as HTTP would send it, where JSON was asked for."""
-    options = given[: given.index("--")] if "--" in given else given
+    options = words[: words.index("--")] if "--" in words else words
     if "--json" in options:
         body = {"error": {"code": code, "message": message}}
         click.echo(msgspec.json.encode(body))

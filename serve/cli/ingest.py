@@ -1,7 +1,6 @@
 """`mnemolog ingest`: batches that are durable at once and recorded soon; what became of each."""
 
 import time
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,10 +72,10 @@ def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> 
     present = environment.presence()
     with environment.open_or_make(settings) as log:
         queue = _queue(settings)
-        jobs = [
-            _accept(queue, log, some)
-            for some in _parts(map(present.limit, drafts(source, project=project, alone=True)))
-        ]
+        remaining = map(present.limit, drafts(source, project=project, alone=True))
+        jobs = []
+        while part := list(islice(remaining, A_JOB)):
+            jobs.append(_accept(queue, log, part))
         _work_off(queue, log, jobs)
         _tell(queue, jobs, as_json=as_json)
 
@@ -100,17 +99,17 @@ def list_(env: Environment, /, state: str | None, limit: int, as_json: bool) -> 
 def show(env: Environment, /, job: str, as_json: bool) -> None:
     """Show the result of a job: its memories, and what was refused and why."""
     queue = _queue(env.settings())
-    found, outcome = queue.get(job), queue.outcome(job)
+    batch, outcome = queue.get(job), queue.outcome(job)
     if as_json:
-        because = [{"item": one.item, "reason": one.reason} for one in outcome.refused]
-        output.emit(job_fields(found) | {"ids": outcome.ids, "because": because})
+        because = [{"item": refused.item, "reason": refused.reason} for refused in outcome.refused]
+        output.emit(job_fields(batch) | {"ids": outcome.ids, "because": because})
         return
-    output.say(f"{found.id}  {_progress_line(found)}")
-    output.say(f"accepted {isoformat(found.at)}, {found.attempts} attempts")
-    if found.error:
-        output.say(output.clean(f"error    {found.error}"))
-    for one in outcome.refused:
-        output.say(output.clean(f"refused  item {one.item}: {one.reason}"))
+    output.say(f"{batch.id}  {_progress_line(batch)}")
+    output.say(f"accepted {isoformat(batch.at)}, {batch.attempts} attempts")
+    if batch.error:
+        output.say(output.clean(f"error    {batch.error}"))
+    for refused in outcome.refused:
+        output.say(output.clean(f"refused  item {refused.item}: {refused.reason}"))
 
 
 @ingest.command(epilog=output.example("mnemolog ingest requeue 01KA2B3C4D5E6F7G8H9J0KMNPQ"))
@@ -131,12 +130,6 @@ def _queue(settings: Settings) -> "Queue":
     from store.ingest.job_queue import Queue
 
     return Queue(environment.current_tenant(settings).ingest)
-
-
-def _parts(drafts: "Iterable[Draft]") -> "Iterator[list[Draft]]":
-    remaining = iter(drafts)
-    while part := list(islice(remaining, A_JOB)):
-        yield part
 
 
 def _accept(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
@@ -185,27 +178,20 @@ def _work(queue: "Queue", log: EventLog) -> bool:
 
 
 def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
-    found = [queue.get(other.id) for other in jobs]
-    done = sum(other.items - other.refused for other in found if other.state == "done")
-    refused, waiting = (
-        sum(other.refused for other in found),
-        [other for other in found if not other.is_over],
-    )
+    jobs = [queue.get(job.id) for job in jobs]
+    recorded = sum(job.items - job.refused for job in jobs if job.state == "done")
+    refused = sum(job.refused for job in jobs)
     if as_json:
-        output.emit(
-            {
-                "recorded": done,
-                "refused": refused,
-                "jobs": [job_fields(other) for other in found],
-            }
-        )
+        fields = list(map(job_fields, jobs))
+        output.emit({"recorded": recorded, "refused": refused, "jobs": fields})
         return
-    output.say(f"{done} recorded, {refused} refused")
-    reasons = (one.reason for job in found for one in queue.outcome(job.id).refused)
+    output.say(f"{recorded} recorded, {refused} refused")
+    reasons = (item.reason for job in jobs for item in queue.outcome(job.id).refused)
     for reason in islice(reasons, _REASONS_SHOWN):
         output.note(output.clean(f"refused: {reason}"))
-    for job in waiting:
-        output.note(f"note: {job.id} is waiting for a retry: {output.clean(job.error or '')}")
+    for job in jobs:
+        if not job.is_over:
+            output.note(f"note: {job.id} is waiting for a retry: {output.clean(job.error or '')}")
 
 
 def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:

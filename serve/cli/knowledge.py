@@ -49,34 +49,34 @@ def list_facts(
 
         then = formatting.parse_time_point(as_of, here.now) if as_of else None
         at = moment_of(here.reader, then)
-        found = here.reader.answer(lambda view: conflict_report.all_facts(view, project))
+        known = here.reader.answer(lambda view: conflict_report.all_facts(view, project))
         moment = None if is_all else here.now if at is None else at
-        wanted = conflict_report.facts_held_at(found, moment, entity)
-        shown = [conflict_report.fact_payload(one) for one in wanted]
+        held = conflict_report.facts_held_at(known, moment, entity)
+        payload = list(map(conflict_report.fact_payload, held))
         if as_json:
-            output.emit({"facts": shown})
+            output.emit({"facts": payload})
         else:
-            _print_facts(log, shown, entity)
+            _print_facts(log, payload, entity)
 
 
-def _print_facts(log: EventLog, found: list[dict[str, Any]], entity: str | None) -> None:
-    if not found:
+def _print_facts(log: EventLog, facts: list[dict[str, Any]], entity: str | None) -> None:
+    if not facts:
         of = f" of {output.one_line(entity)}" if entity else ""
         output.say(f"no known facts{of}")
         return
     columns = ("entity", "relation", "value", "since", "until", "source", "said by", "text")
     rows = [
         (
-            output.one_line(one["entity"], 30),
-            output.one_line(one["relation"], 20),
-            output.one_line(one["value"], 40),
-            one["since"][:10],
-            (one["until"] or "now")[:10],
-            output.short_id(log, (one["source_ids"] or [one["id"]])[0]),
-            output.one_line(one["said_by"], 20),
-            output.one_line(one["text"], 200),
+            output.one_line(fact["entity"], 30),
+            output.one_line(fact["relation"], 20),
+            output.one_line(fact["value"], 40),
+            fact["since"][:10],
+            (fact["until"] or "now")[:10],
+            output.short_id(log, (fact["source_ids"] or [fact["id"]])[0]),
+            output.one_line(fact["said_by"], 20),
+            output.one_line(fact["text"], 200),
         )
-        for one in found
+        for fact in facts
     ]
     output.table(columns, rows)
 
@@ -130,13 +130,13 @@ def _print_routes(payload: dict[str, Any], explore: float) -> None:
             ("served since", "recalls", "reward", "before", "gain at least"),
             [
                 (
-                    one["at"],
-                    str(one["recalls"]),
-                    f"{one['value']:+.3f}",
-                    f"{one['served']:+.3f}",
-                    f"{one['low']:+.3f}",
+                    policy["at"],
+                    str(policy["recalls"]),
+                    f"{policy['value']:+.3f}",
+                    f"{policy['served']:+.3f}",
+                    f"{policy['low']:+.3f}",
                 )
-                for one in payload["history"]
+                for policy in payload["history"]
             ],
         )
     if not explore:
@@ -145,23 +145,22 @@ def _print_routes(payload: dict[str, Any], explore: float) -> None:
         output.note("next: `mnemolog routes learn --dry-run`")
 
 
-def _route_row(one: dict[str, Any]) -> tuple[str, ...]:
+def _route_row(route: dict[str, Any]) -> tuple[str, ...]:
+    gain = ""
+    if route["estimate"] is not None:
+        gain = "{gain:+.3f} ({low:+.3f} to {high:+.3f}, {samples:.0f} recalls)".format(
+            **route["estimate"]
+        )
     return (
-        one["state"],
-        one["level"],
-        one["action"],
-        "served" if one["served"] else "",
-        str(one["recalls"]),
-        str(one["rated"]),
-        "" if one["q"] is None else f"{one['q']:+.3f}",
-        _gain(one["estimate"]),
+        route["state"],
+        route["level"],
+        route["action"],
+        "served" if route["served"] else "",
+        str(route["recalls"]),
+        str(route["rated"]),
+        "" if route["q"] is None else f"{route['q']:+.3f}",
+        gain,
     )
-
-
-def _gain(estimate: dict[str, float] | None) -> str:
-    if estimate is None:
-        return ""
-    return "{gain:+.3f} ({low:+.3f} to {high:+.3f}, {samples:.0f} recalls)".format(**estimate)
 
 
 # conflicts
@@ -190,27 +189,28 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
     with environment.open_known(settings) as (log, here):
         from serve.reports import conflicts as conflict_report
 
-        found, is_all = here.reader.answer(
+        disagreeing, is_all = here.reader.answer(
             lambda view: conflict_report.conflicts(view, log, here.now, project)
         )
-        shown = [conflict_report.conflict_payload(conflict, here.now) for conflict in found]
+        payload = [conflict_report.conflict_payload(other, here.now) for other in disagreeing]
         if as_json:
-            output.emit({"conflicts": shown, "compared_all": is_all})
+            output.emit({"conflicts": payload, "compared_all": is_all})
         else:
-            _print_conflicts(shown)
+            _print_conflicts(payload)
         if not is_all:
             output.note(f"only the newest {conflict_report.MOST_COMPARED:,} texts were compared")
 
 
-def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
-    if not found:
+def _print_conflicts(payload: Sequence[dict[str, Any]]) -> None:
+    if not payload:
         output.say("no conflicts")
-    for number, one in enumerate(found, start=1):
+    for number, conflict in enumerate(payload, start=1):
         if number > 1:
             output.say()
-        about = f"{output.one_line(one['about'])}: " if one["about"] else ""
-        output.say(f"{number}. {about}{_TITLES[one['what']]} ({output.one_line(one['why'], 120)})")
-        for side in one["sides"]:
+        about = f"{output.one_line(conflict['about'])}: " if conflict["about"] else ""
+        why = output.one_line(conflict["why"], 120)
+        output.say(f"{number}. {about}{_TITLES[conflict['what']]} ({why})")
+        for side in conflict["sides"]:
             value = f"{output.one_line(side['value'], 40)}  " if side["value"] else ""
             state = "" if side["holds"] else f" ({side['state']})"
             output.say(
@@ -218,7 +218,7 @@ def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
             )
             for line in output.block(side["text"], "      ", 2):
                 output.say(line)
-        for command in one["settle"]:
+        for command in conflict["settle"]:
             output.say(f"   $ {command}")
 
 
@@ -248,7 +248,7 @@ def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
     from serve.evaluation.off_policy import worth
     from store.derived.routing import LEVELS, STATES, Held, informative_rewards
 
-    held, recalls = routes.action_values, routes.recalls
+    values, recalls = routes.action_values, routes.recalls
     rows = []
     for state in STATES:
         for level, actions in LEVELS.items():
@@ -257,8 +257,8 @@ def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
                 action: worth(*informative_rewards(recalls, state, level, action))
                 for action in actions
             }
-            known = {action: held.get((state, level, action), Held()) for action in actions}
-            if not any(entry.recalls for entry in known.values()):
+            held = {action: values.get((state, level, action), Held()) for action in actions}
+            if not any(entry.recalls for entry in held.values()):
                 continue
             rows += [
                 {
@@ -266,9 +266,9 @@ def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
                     "level": level,
                     "action": action,
                     "served": action == served,
-                    "recalls": known[action].recalls,
-                    "rated": known[action].rated,
-                    "q": round(known[action].q, 4) if known[action].rated else None,
+                    "recalls": held[action].recalls,
+                    "rated": held[action].rated,
+                    "q": round(held[action].q, 4) if held[action].rated else None,
                     "estimate": None
                     if action == served
                     else _estimate(worths[served], worths[action]),
@@ -279,15 +279,15 @@ def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
 
 
 def _estimate(served: "Worth", other: "Worth") -> dict[str, float] | None:
-    """Return what serving the other would gain; None where the log never compared the two."""
+    """Return the gain of serving the other; None where the log never compared the two."""
     if not served.samples or not other.samples:
         return None
     from serve.evaluation.off_policy import gain
 
-    found = gain(served, other)
+    difference = gain(served, other)
     return {
-        "gain": round(found.value, 4),
-        "low": round(found.low, 4),
-        "high": round(found.high, 4),
+        "gain": round(difference.value, 4),
+        "low": round(difference.low, 4),
+        "high": round(difference.high, 4),
         "samples": round(other.samples, 1),
     }

@@ -73,7 +73,7 @@ def run_job(
 
 
 def _print_estimate(payload: dict[str, Any]) -> None:
-    """Print what a run would ask of models at most, and what the budget leaves."""
+    """Print the most that a run would ask of models, and the rest of the budget."""
     for note in payload["notes"]:
         output.say(output.clean(note))
     if not payload["calls"]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from serve.evaluation.dataset import Workspace
     from serve.evaluation.harness import Run
     from serve.evaluation.replay import Replayed
-    from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
+    from serve.evaluation.report import Comparison, Level, Report, Scores
     from serve.recall.recall import Mode
     from store.log.event_log import EventLog
 
@@ -160,7 +160,7 @@ def _run(
 
 @contextmanager
 def _narrate(workspaces: int) -> Iterator[Callable[[str, str], None]]:
-    """Give what shows the progress on standard error; where that is no terminal, nothing does."""
+    """Give a function that shows the progress on standard error; without a terminal, nothing."""
     if not sys.stderr.isatty():
         yield lambda workspace, stage: None
         return
@@ -204,7 +204,11 @@ def _print_silence(report: "Report") -> None:
     kinds: Mapping[str, int] = report.prompts
     total = sum(kinds.values())
     output.table(
-        ["silence", "prompts", *map(_bar_name, report.silence)],
+        [
+            "silence",
+            "prompts",
+            *("as set" if bar.keep is None else f"keep {bar.keep:.0%}" for bar in report.silence),
+        ],
         [
             ["confidence threshold", "", *(_number(silence.bar) for silence in report.silence)],
             ["correct answers kept", "", *(_number(silence.kept) for silence in report.silence)],
@@ -246,10 +250,6 @@ def _print_unasked(report: "Report") -> None:
         ],
     )
     output.say()
-
-
-def _bar_name(silence: "Silence") -> str:
-    return "as set" if silence.keep is None else f"keep {silence.keep:.0%}"
 
 
 def _print_comparison(comparison: "Comparison", *, each: bool, as_json: bool) -> None:

@@ -65,8 +65,8 @@ def note(line: str) -> None:
 
 def memory_text(payload: Mapping[str, Any]) -> str:
     """Return the text of a memory as JSON has it, and whether it is held back or was forgotten."""
-    held = f"(held back from agents: {payload['held']})" if "held" in payload else ""
-    return " ".join(filter(None, (clean(payload["text"]), held))) or "(forgotten)"
+    reason = f"(held back from agents: {payload['held']})" if "held" in payload else ""
+    return " ".join(filter(None, (clean(payload["text"]), reason))) or "(forgotten)"
 
 
 def encodable(text: str) -> str:
@@ -96,7 +96,7 @@ def block(text: str, indent: str = "    ", lines: int = LINES) -> list[str]:
 
 
 def room(lines: int, margin: int) -> int:
-    """Return how many characters of a text surely fit so many lines of `block`."""
+    """Return the number of characters that surely fit so many lines of `block`."""
     return max(1, _width() - margin - _LOST) * lines
 
 
@@ -116,7 +116,7 @@ def short_id(log: EventLog, id_: str) -> str:
 
 
 def first_words(log: EventLog, id_: str, width: int = 56) -> str:
-    """Return how a memory began; "" of one that was erased, or that there is not."""
+    """Return the first words of a memory; "" of one that was erased, or that there is not."""
     body = next((event.body for event in log.events_for(id_)), None)
     return one_line(getattr(body, "content", "") or getattr(body, "prompt", ""), width)
 
@@ -134,9 +134,9 @@ def minute(at: str) -> str:
 
 def shortest(id_: str, among: Iterable[str], least: int) -> str:
     """Return the beginning of an id, of `least` letters or as many as tell it from the others."""
-    others = [one for one in among if one != id_]
+    others = [other for other in among if other != id_]
     for length in range(least, len(id_)):
-        if not any(one.startswith(id_[:length]) for one in others):
+        if not any(other.startswith(id_[:length]) for other in others):
             return id_[:length]
     return id_
 
@@ -152,9 +152,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     # Text, because a memory's [brackets] are no markup
     cells = [[Text(clean(cell)) for cell in row] for row in rows]
-    shown = Table(box=None, pad_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        shown.add_column(name, no_wrap=True, style="dim" if name in _FAINT else "")
+        grid.add_column(name, no_wrap=True, style="dim" if name in _FAINT else "")
     width = None if sys.stdout.isatty() else PIPED_WIDTH
     console = Console(width=width, highlight=False, emoji=False)
     widths = [
@@ -165,8 +165,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in cells:
         for cell, most in zip(row, fitted, strict=True):
             cell.truncate(most, overflow="ellipsis")
-        shown.add_row(*row)
-    console.print(shown)
+        grid.add_row(*row)
+    console.print(grid)
 
 
 def fit_widths(widths: Sequence[int], room: int, least: int = 10) -> list[int]:
@@ -174,7 +174,7 @@ def fit_widths(widths: Sequence[int], room: int, least: int = 10) -> list[int]:
     fits into are narrowed last. None becomes narrower than `least`, even where that is too much.
     """
     fitted = list(widths)
-    wide = [place for place, one in enumerate(widths) if one > _ID_WIDTH]
+    wide = [place for place, width in enumerate(widths) if width > _ID_WIDTH]
     for some in (wide, range(len(widths))):
         while sum(fitted) > room and any(fitted[place] > least for place in some):
             fitted[max(some, key=fitted.__getitem__)] -= 1

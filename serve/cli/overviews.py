@@ -69,19 +69,15 @@ def _print_overview(log: EventLog, payload: dict[str, Any]) -> None:
     for group, title in _TITLES.items():
         if payload[group]:
             output.say(f"\n{title}")
-        for one in payload[group]:
-            output.say(_item_line(log, one))
+        for item in payload[group]:
+            until = f" until {item['ended_at'][:10]}" if "ended_at" in item else ""
+            status = f"{item['status']}: " if "status" in item else ""
+            text = output.one_line(status + item["text"], _WIDTH)
+            id_ = output.short_id(log, item["id"])
+            output.say(f"  {item['at'][:10]}{until}  {item['kind']:10}  {id_}  {text}")
     if payload["names"]:
-        named = (f"{output.clean(name['name'])} ({name['memories']})" for name in payload["names"])
-        output.say(f"\nNames\n  {', '.join(named)}")
-
-
-def _item_line(log: EventLog, one: dict[str, Any]) -> str:
-    until = f" until {one['ended_at'][:10]}" if "ended_at" in one else ""
-    words = f"{one['status']}: " if "status" in one else ""
-    text = output.one_line(words + one["text"], _WIDTH)
-    id_ = output.short_id(log, one["id"])
-    return f"  {one['at'][:10]}{until}  {one['kind']:10}  {id_}  {text}"
+        names = (f"{output.clean(name['name'])} ({name['memories']})" for name in payload["names"])
+        output.say(f"\nNames\n  {', '.join(names)}")
 
 
 @click.command(epilog=output.example("mnemolog timeline deploys --since 30d"))
@@ -116,28 +112,29 @@ def timeline(
         from serve.reports import overviews
 
         start, end = (
-            micros(formatting.parse_time(one, here.now)) if one else None for one in (since, until)
+            micros(formatting.parse_time(text, here.now)) if text else None
+            for text in (since, until)
         )
         conditions = Filter(here.now, belongs, since=start, until=end)
         words = output.encodable(" ".join(topic))
         with here.reader.view() as view:
             memories = overviews.timeline(view, words, conditions, here.choices, limit)
-        told = [overviews.memory_item(memory) for memory in memories]
+        items = [overviews.memory_item(memory) for memory in memories]
         if as_json:
-            output.emit({"memories": told})
+            output.emit({"memories": items})
         else:
-            _print_days(log, told)
+            _print_days(log, items)
 
 
-def _print_days(log: EventLog, told: Sequence[dict[str, Any]]) -> None:
-    if not told:
+def _print_days(log: EventLog, items: Sequence[dict[str, Any]]) -> None:
+    if not items:
         output.say("no matching memories")
-    for day, those in groupby(told, key=lambda one: str(one["at"][:10])):
+    for day, items_of_day in groupby(items, key=lambda item: str(item["at"][:10])):
         output.say(day)
-        for one in those:
-            id_ = output.short_id(log, one["id"])
-            text = output.one_line(one["text"], _WIDTH)
-            output.say(f"  {one['at'][11:16]}  {one['kind']:10}  {id_}  {text}")
+        for item in items_of_day:
+            id_ = output.short_id(log, item["id"])
+            text = output.one_line(item["text"], _WIDTH)
+            output.say(f"  {item['at'][11:16]}  {item['kind']:10}  {id_}  {text}")
 
 
 # digest, brief, goals
@@ -187,8 +184,8 @@ def _print_digest(log: EventLog, payload: dict[str, Any]) -> None:
     for day in payload["days"]:
         output.say(day["day"])
         for group, title in _GROUPS.items():
-            for one in day.get(group, ()):
-                output.say(_entry_line(log, title, one["id"], one["text"]))
+            for item in day.get(group, ()):
+                output.say(_entry_line(log, title, item["id"], item["text"]))
         for line in _work(day):
             output.say(f"  {line}")
     if payload["open"]:
@@ -203,14 +200,15 @@ def _entry_line(log: EventLog, title: str, id_: str, text: str) -> str:
 
 def _work(day: dict[str, Any]) -> list[str]:
     """Return the lines on what agents did that day, and on what is not shown."""
-    lines = [f"Asked    {output.one_line(one, _WIDTH)}" for one in day.get("asked", ())]
+    lines = [f"Asked    {output.one_line(prompt, _WIDTH)}" for prompt in day.get("asked", ())]
     if "edited" in day:
-        files = (f"{one['file']} ({one['times']})" for one in day["edited"])
+        files = (f"{edited['file']} ({edited['times']})" for edited in day["edited"])
         lines.append(f"Edited   {output.clean(', '.join(files))}")
-    for one in day.get("ran", ()):
-        lines.append(f"Ran      {one['for']}: {one['passed']} passed, {one['failed']} failed")
-    for one in day.get("failing", ()):
-        lines.append(f"Failing  {one['for']}: {output.one_line(one['command'] or '', _WIDTH)}")
+    for runs in day.get("ran", ()):
+        lines.append(f"Ran      {runs['for']}: {runs['passed']} passed, {runs['failed']} failed")
+    for failing in day.get("failing", ()):
+        command = output.one_line(failing["command"] or "", _WIDTH)
+        lines.append(f"Failing  {failing['for']}: {command}")
     rest = day.get("others", 0) + day.get("more", 0)
     return [*lines, f"{rest} more memories: mnemolog timeline"] if rest else lines
 
@@ -307,10 +305,8 @@ def goals(
             )
             chains = wanted.milestone_chains(view, conditions)
         if as_json:
-            named = {
-                other.name: [memory_item(memory) for memory in other.milestones] for other in chains
-            }
-            output.emit({"goals": open_, "chains": named})
+            by_name = {chain.name: list(map(memory_item, chain.milestones)) for chain in chains}
+            output.emit({"goals": open_, "chains": by_name})
             return
         if not open_ and not chains:
             output.say("no open goals: `mnemolog record --kind goal` creates one")
@@ -318,13 +314,13 @@ def goals(
             output.say(_entry_line(log, goal["status"], goal["id"], _goal(goal)))
         for chain in chains:
             output.say(f"\n{output.clean(chain.name)}")
-            for one in chain.milestones:
-                day = moment(one.created_at).date().isoformat()
-                output.say(_entry_line(log, day, one.id, shown_text(one)))
+            for memory in chain.milestones:
+                day = moment(memory.created_at).date().isoformat()
+                output.say(_entry_line(log, day, memory.id, shown_text(memory)))
 
 
 def _goal(goal: dict[str, Any]) -> str:
-    """Return what a goal says, after how far it is and when it is due."""
+    """Return a goal's text, after its progress and the day it is due."""
     marks = []
     if "progress" in goal:
         marks.append(f"{goal['progress']:.0%}")

@@ -35,13 +35,13 @@ def plans(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     from serve.reports.proposal_rendering import plan_fields
-    from store.plans import plans as kept
+    from store.plans import plans as stored_plans
 
     with environment.open_log(context.obj.settings()) as log:
-        found = kept.every(log)
+        stored = stored_plans.every(log)
     if as_json:
-        output.emit({"plans": [plan_fields(plan) for plan in found]})
-    elif not found:
+        output.emit({"plans": list(map(plan_fields, stored))})
+    elif not stored:
         output.say("nothing has been proposed yet")
     else:
         rows = [
@@ -52,7 +52,7 @@ def plans(context: click.Context, as_json: bool) -> None:
                 str(len(plan.body.steps or plan.events)),
                 plan.body.job,
             )
-            for plan in found
+            for plan in stored
         ]
         output.table(("plan", "date", "state", "steps", "job"), rows)
 
@@ -109,39 +109,39 @@ def propose_plan(
     from serve.evaluation import drift
     from store.home.instants import micros
     from store.log import receipts
-    from store.plans import plans as kept
+    from store.plans import plans as stored_plans
     from store.plans.setting_changes import configure_steps
 
     settings = env.settings()
-    given = arguments.parse_settings(changes, profile)
-    if upgrade and (given or yes):
+    values = arguments.parse_settings(changes, profile)
+    if upgrade and (values or yes):
         raise click.UsageError("--upgrade goes alone, or with --since and --limit")
     now = environment.now()
     start = micros(formatting.parse_time(since, now)) if since else None
     if upgrade:
         _propose_upgrade(settings, start, limit, now, as_json=as_json)
         return
-    if not given:
+    if not values:
         raise click.UsageError(
             "nothing to change: add --set KEY=VALUE, --profile PROFILE or --upgrade"
         )
-    if "embedder" in given:
-        given["embedder"] = absolute_name(settings, given["embedder"])
-    steps = configure_steps(settings, given)
+    if "embedder" in values:
+        values["embedder"] = absolute_name(settings, values["embedder"])
+    steps = configure_steps(settings, values)
     if not steps:
         raise InvalidInput("these are the settings already: there is nothing to change")
-    if "embedder" in given and not may_send(
-        settings, given["embedder"], is_agreed=yes, can_ask=not as_json
+    if "embedder" in values and not may_send(
+        settings, values["embedder"], is_agreed=yes, can_ask=not as_json
     ):
         output.say("nothing was proposed")
         return
     with environment.open_log(settings) as log:
         events = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
         tenant = environment.current_tenant(settings)
-        if "embedder" in given:  # beside the vectors that answer: they are not made twice
-            embed_ahead(settings, log, given["embedder"], quiet=as_json)
+        if "embedder" in values:  # beside the vectors that answer: they are not made twice
+            embed_ahead(settings, log, values["embedder"], quiet=as_json)
         planned = drift.settings_plan(settings, tenant, log, steps, events, now)
-        print_plan(log, kept.propose(log, planned, now), as_json=as_json)
+        print_plan(log, stored_plans.propose(log, planned, now), as_json=as_json)
 
 
 def _propose_upgrade(
@@ -149,7 +149,7 @@ def _propose_upgrade(
 ) -> None:
     from serve.evaluation import upgrade
     from store.log import log_file
-    from store.plans import plans as kept
+    from store.plans import plans as stored_plans
 
     tenant = environment.current_tenant(settings)
     if tenant.log.exists() and log_file.is_older(tenant.log):
@@ -167,7 +167,7 @@ def _propose_upgrade(
         planned = upgrade.upgrade_plan(settings, tenant, log, events, now)
         if not planned.looked_at:
             raise InvalidInput(f"nothing can be compared: {'; '.join(planned.notes)}")
-        print_plan(log, kept.propose(log, planned, now), as_json=as_json)
+        print_plan(log, stored_plans.propose(log, planned, now), as_json=as_json)
 
 
 @plans.command(
@@ -185,15 +185,15 @@ def _propose_upgrade(
 def show_plan(env: Environment, /, plan: str, report: Path | None, as_json: bool) -> None:
     """Show what a plan does, step by step, and why. You can shorten its id."""
     from serve.reports.proposal_rendering import plan_markdown
-    from store.plans import plans as kept
+    from store.plans import plans as stored_plans
 
     if report is not None:
         output.check_writable(report)
     with environment.open_log(env.settings()) as log:
-        found = kept.find(log, plan)
-        print_plan(log, found, as_json=as_json)
+        stored = stored_plans.find(log, plan)
+        print_plan(log, stored, as_json=as_json)
         if report is not None:
-            lines = (f"{output.clean(line)}\n" for line in plan_markdown(log, found))
+            lines = (f"{output.clean(line)}\n" for line in plan_markdown(log, stored))
             output.write(report, "".join(lines).encode())
 
 
@@ -225,38 +225,36 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     ) -> None:
         from serve.cli import processes
         from serve.cli.embedder_switch import make_true
-        from store.plans import plans as kept
+        from store.plans import plans as stored_plans
         from store.plans import proposals
         from store.plans.setting_changes import planned_embedder, planned_version
 
         if verb == "apply" and not dry_run:
             environment.presence().require_person("applying a plan")
         with environment.open_log(env.settings()) as log:
-            found = kept.find(log, plan)
-            if job is not None and found.body.job != job:
+            stored = stored_plans.find(log, plan)
+            if job is not None and stored.body.job != job:
                 raise InvalidInput(
-                    f"plan {found.id} belongs to {found.body.job}: "
+                    f"plan {stored.id} belongs to {stored.body.job}: "
                     f"run `mnemolog plans {verb} {plan}`"
                 )
-            if dry_run and verb == "apply" and found.failed and not force:
-                kept.refuse(found)
+            if dry_run and verb == "apply" and stored.failed and not force:
+                stored_plans.refuse(stored)
             if not dry_run:
                 act = partial(proposals.accept, force=force) if verb == "apply" else proposals.undo
-                found = kept.find(log, act(log, found.id, environment.now()).id)
+                stored = stored_plans.find(log, act(log, stored.id, environment.now()).id)
             code = 0
-            counts_again = found.body.job == kept.BULK and verb == "apply" and not dry_run
-            name = planned_embedder(found.body.steps, is_undo=verb == "undo")
+            counts_again = stored.body.job == stored_plans.BULK and verb == "apply" and not dry_run
+            name = planned_embedder(stored.body.steps, is_undo=verb == "undo")
             if not dry_run and name is not None:
                 code = make_true(env, log, name, quiet=as_json)
-            print_outcome(found, as_json=as_json)
+            print_outcome(stored, as_json=as_json)
         if counts_again:
             code = processes.build(env.settings(), "--quick", "--accept", quiet=as_json)
-        if found.body.job == "archive" and found.state == "applied" and not dry_run:
-            from serve.cli.processes import write_cold_file
-
-            write_cold_file(env.settings())
-        version = planned_version(found.body)
-        if version is not None and found.state == "applied" and not dry_run:
+        if stored.body.job == "archive" and stored.state == "applied" and not dry_run:
+            processes.write_cold_file(env.settings())
+        version = planned_version(stored.body)
+        if version is not None and stored.state == "applied" and not dry_run:
             code = _build_with(env, version[1], as_json=as_json)
         click.get_current_context().exit(code)
 
@@ -294,20 +292,20 @@ def try_plan(env: Environment, /, plan: str, days: int, stop: bool, as_json: boo
 
     from store.home.errors import Conflict
     from store.home.instants import moment
-    from store.plans import plans as kept
+    from store.plans import plans as stored_plans
     from store.plans import setting_changes
 
     with environment.open_log(env.settings()) as log:
-        found = kept.find(log, plan)
+        stored = stored_plans.find(log, plan)
         if stop:
-            if not setting_changes.end_trial(log, found.id):
-                raise InvalidInput(f"plan {found.id} is not being tried")
-        elif found.state != "waiting":
-            raise Conflict(f"plan {found.id} is {found.state}: only a waiting one can be tried")
+            if not setting_changes.end_trial(log, stored.id):
+                raise InvalidInput(f"plan {stored.id} is not being tried")
+        elif stored.state != "waiting":
+            raise Conflict(f"plan {stored.id} is {stored.state}: only a waiting one can be tried")
         else:
             until = moment(environment.now()).replace(microsecond=0) + timedelta(days=days)
-            setting_changes.start_trial(log, found.body, found.id, until)
-        print_plan(log, found, as_json=as_json)
+            setting_changes.start_trial(log, stored.body, stored.id, until)
+        print_plan(log, stored, as_json=as_json)
 
 
 @plans.command(
@@ -319,13 +317,13 @@ def try_plan(env: Environment, /, plan: str, days: int, stop: bool, as_json: boo
 @click.pass_obj
 def reject_plan(env: Environment, /, plan: str, reason: str | None, as_json: bool) -> None:
     """Reject a plan: its steps are not proposed again."""
-    from store.plans import plans as kept
+    from store.plans import plans as stored_plans
     from store.plans import proposals
 
     with environment.open_log(env.settings()) as log:
-        id_ = kept.find(log, plan).id
+        id_ = stored_plans.find(log, plan).id
         proposals.reject(log, id_, environment.now(), reason)
-        print_outcome(kept.find(log, id_), as_json=as_json)
+        print_outcome(stored_plans.find(log, id_), as_json=as_json)
 
 
 plans.add_command(plan_command("apply"))
@@ -358,8 +356,7 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
         from serve.cli.measure import print_answer
 
         output.say()
-        left = replay.changed - SHOWN
-        more = f", the first {SHOWN}" if left > 0 else ""
+        more = f", the first {SHOWN}" if replay.changed > SHOWN else ""
         output.say(f"{replay.changed:,} answers change{more}:")
         for answer in replay.answers[:SHOWN]:
             output.say()
@@ -393,12 +390,12 @@ def _build_with(env: Environment, version: str, *, as_json: bool) -> int:
 
 
 def _note_when(plan: "Plan") -> None:
-    """Say when a new version takes effect, and what is left to you."""
+    """Note when a new version takes effect, and what is left to you."""
     from store.plans.setting_changes import planned_version
 
     if (version := planned_version(plan.body)) is None:
         return
-    before, after = (one.partition("+")[0] for one in version)
+    before, after = (text.partition("+")[0] for text in version)
     if plan.state == "waiting":
         output.note(f"it takes effect once mnemolog {after} is installed and builds")
     elif plan.state == "undone":
@@ -409,7 +406,7 @@ def _note_when(plan: "Plan") -> None:
 
 
 def print_outcome(plan: "Plan", *, as_json: bool) -> None:
-    """Print what became of a plan; of a stale one, why it is."""
+    """Print the state of a plan; of a stale one, the reasons."""
     if as_json:
         output.emit(
             {
@@ -421,8 +418,8 @@ def print_outcome(plan: "Plan", *, as_json: bool) -> None:
         )
         return
     many = len(plan.body.steps)
-    what = f"{many} steps" if many or not plan.events else f"{len(plan.events)} events"
-    output.say(f"{plan.state}  {plan.body.job}, {what}")
+    size = f"{many} steps" if many or not plan.events else f"{len(plan.events)} events"
+    output.say(f"{plan.state}  {plan.body.job}, {size}")
     for reason in plan.because:
         output.say(f"         {output.clean(reason)}")
     _note_when(plan)

@@ -67,7 +67,7 @@ _ENDING = re.compile(r"\.(?:exe|cmd|m?js|cjs|py)$", re.IGNORECASE)
 _MOST = 64  # processes above; none stands deeper
 _PATIENCE_S = 2.0
 
-Said = TypeVar("Said", bound=msgspec.Struct)
+AnyDraft = TypeVar("AnyDraft", bound=msgspec.Struct)
 
 
 class Presence(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class Presence(msgspec.Struct, frozen=True):
             return ""
         return f"{self.name} runs this command" if self.name else "no terminal is there"
 
-    def limit(self, draft: Said) -> Said:
+    def limit(self, draft: AnyDraft) -> AnyDraft:
         """Return a draft as whoever is there may pass it on: without a person, it is no user's
         word, is not pinned and was typed by nobody.
         """
@@ -127,7 +127,7 @@ PERSON = Presence("typed")
 def find_presence(
     environ: Mapping[str, str], has_terminal: bool, ancestors: Callable[[], Iterable[list[str]]]
 ) -> Presence:
-    """Return who runs a command; `ancestors` gives the command lines of the processes above."""
+    """Return a command's caller; `ancestors` gives the command lines of the processes above."""
     for variable, name in VARIABLES.items():
         if environ.get(variable):
             return Presence("agent", name)
@@ -185,10 +185,10 @@ def _list_processes() -> str:
 
     try:
         command = ["/bin/ps", "-A", "-o", "pid=,ppid=,command="]
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+        process = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.decode(errors="replace")
+    return process.stdout.decode(errors="replace")
 
 
 def _listed_ancestors(pid: int, listing: str) -> Iterator[list[str]]:

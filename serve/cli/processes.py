@@ -52,17 +52,12 @@ def _run_jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
     sys.stdout.flush()
     child = processes.start_job(settings, *words, stdout=sys.stderr.fileno() if quiet else None)
     signal.signal(signal.SIGTERM, lambda number, frame: child.terminate())
-    return _wait(child)
-
-
-def _wait(child: "subprocess.Popen[bytes]") -> int:
-    """Return the child's exit code, as the shell counts where a signal ended it."""
     while True:
         try:
             code = child.wait()
         except KeyboardInterrupt:  # the terminal told the child too, and it tidies up
             continue
-        return code if code >= 0 else 128 - code
+        return code if code >= 0 else 128 - code  # a signal's as the shell counts it
 
 
 @click.command("build", epilog=output.example("mnemolog build"))
@@ -86,8 +81,8 @@ def build_command(
     does not hash again what it reuses from the previous build; where nothing is new, that one goes
     on being served. An idle server builds this way.
     """
-    asked = {"--full": full, "--quick": quick, "--accept": accept, "--json": as_json}
-    words = [word for word, wanted in asked.items() if wanted]
+    flags = {"--full": full, "--quick": quick, "--accept": accept, "--json": as_json}
+    words = [flag for flag, is_set in flags.items() if is_set]
     context.exit(build(context.obj.settings(), *words))
 
 

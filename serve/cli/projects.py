@@ -13,7 +13,7 @@ from store.home import config, pauses, projects
 from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import isoformat
-from store.home.pauses import Pause, Scope
+from store.home.pauses import Scope
 from store.home.projects import check_project, scope_of
 
 
@@ -49,8 +49,8 @@ def allow(env: Environment, /, yes: bool, as_json: bool) -> None:
     environment.presence().require_person("consent to a project's name")
     settings, name = _nearest_project(env)
     if not yes:
-        asked = f"Show notes of {name} in this repository, and write to {name}?"
-        if not click.confirm(asked, err=True):
+        question = f"Show notes of {name} in this repository, and write to {name}?"
+        if not click.confirm(question, err=True):
             raise InvalidInput("nothing was changed")
     projects.allow_name(settings.home, Path.cwd(), name)
     _print_project(env.settings(), as_json=as_json)
@@ -137,13 +137,13 @@ def pause(
     (settings, _), at = env.settings_and_fault(), now()
     scope, name = _pause_target(settings, project, directory, session)
     until = at + formatting.parse_span(span) * 1_000_000 if span else None
-    made = pauses.pause(settings.home, scope, name, at, until)
+    new = pauses.pause(settings.home, scope, name, at, until)
     if as_json:
-        output.emit(pauses.pause_fields(made))
+        output.emit(pauses.pause_fields(new))
         return
     ends = f" until {isoformat(until)}" if until else ""
-    output.say(f"paused {output.clean(made.what)}{ends}: nothing is recorded")
-    output.say(f"to resume: {output.clean(made.resume)}")
+    output.say(f"paused {output.clean(new.what)}{ends}: nothing is recorded")
+    output.say(f"to resume: {output.clean(new.resume)}")
 
 
 @click.command(epilog=output.example("mnemolog resume", "mnemolog resume --all"))
@@ -170,31 +170,27 @@ def resume(
     if everything:
         ended = pauses.resume(settings.home, at)
     else:
-        named = _pause_target(settings, project, directory, session)
-        ended = pauses.resume(settings.home, at, *named)
-    left = [one for one in pauses.read(settings.home) if one.holds(at)]
+        target = _pause_target(settings, project, directory, session)
+        ended = pauses.resume(settings.home, at, *target)
+    paused = [other for other in pauses.read(settings.home) if other.holds(at)]
     if as_json:
-        output.emit(
-            {"resumed": [pauses.pause_fields(one) for one in ended], "paused": _print_pauses(left)}
-        )
+        fields = {"resumed": ended, "paused": paused}
+        output.emit({name: list(map(pauses.pause_fields, some)) for name, some in fields.items()})
         return
-    for one in ended:
-        output.say(f"resumed: {output.clean(one.what)}")
+    for pause in ended:
+        output.say(f"resumed: {output.clean(pause.what)}")
     if not ended:
         output.say("nothing was paused there")
-    for one in left:
-        output.say(f"still paused: {output.clean(one.what)}, to resume: {output.clean(one.resume)}")
-
-
-def _print_pauses(found: list[Pause]) -> list[dict[str, object]]:
-    return [pauses.pause_fields(one) for one in found]
+    for pause in paused:
+        resume = output.clean(pause.resume)
+        output.say(f"still paused: {output.clean(pause.what)}, to resume: {resume}")
 
 
 def _pause_target(
     settings: Settings, project: str | None, directory: Path | None, session: str | None
 ) -> tuple[Scope, str]:
-    """Return what is meant; raise InvalidInput where nothing is, InvalidName for no project."""
-    if sum(one is not None for one in (project, directory, session)) > 1:
+    """Return the target of the options; raise InvalidInput for none, InvalidName for no project."""
+    if sum(option is not None for option in (project, directory, session)) > 1:
         raise click.UsageError("give only one of --project, --directory and --session")
     if directory is not None:
         return "directory", pauses.folder_name(directory.expanduser())
@@ -203,7 +199,7 @@ def _pause_target(
             raise InvalidInput("--session is empty: give the id that the host shows")
         return "session", session
     name = project or settings.choices.project
-    found = check_project(name) if name else scope_of(Path.cwd())
-    if found is None:
+    scope = check_project(name) if name else scope_of(Path.cwd())
+    if scope is None:
         raise InvalidInput("this folder belongs to no project: use --directory . or --project NAME")
-    return "project", found
+    return "project", scope

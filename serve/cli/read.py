@@ -47,8 +47,8 @@ def _read_memory(
 ) -> dict[str, Any]:
     """Return all there is of a memory."""
     if known_at is None and _ID.fullmatch(id_):
-        asked = {"for_agents": _for_agents()}
-        payload = environment.ask_server(settings, "GET", f"/v1/memories/{id_}", asked)
+        query = {"for_agents": _for_agents()}
+        payload = environment.ask_server(settings, "GET", f"/v1/memories/{id_}", query)
         if payload is not None:
             return payload
     from serve.reports.memory_detail import full_json_by_id
@@ -74,10 +74,17 @@ def _print_memory(payload: dict[str, Any]) -> None:
         if name == "edges":
             value = [f"{edge['source']} {edge['relation']} {edge['target']}" for edge in value]
         if name == "duplicates":
-            value = [f"{one['id']} ({_alike(one)})" for one in value]
+            value = [f"{copy['id']} ({_likeness(copy)})" for copy in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
-    _print_lineage(payload)
+    for reason in payload.get("stale_because", ()):
+        output.say(f"{'stale':14}{output.clean(reason)}")
+    if made := payload.get("made"):
+        output.say(f"{'made':14}{output.clean(_made_words(made))}")
+    for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
+        for other in payload.get(name, ()):
+            text = output.one_line(other.get("text") or other.get("at") or "")
+            output.say(f"{title:14}{other['id']}  {_event_or_state(other)}  {text}".rstrip())
     for event in payload.get("history", ()):
         detail = {
             name: value for name, value in event.items() if name not in ("seq", "at", "event")
@@ -86,25 +93,18 @@ def _print_memory(payload: dict[str, Any]) -> None:
         output.say(f"{event['at']}  {event['event']:10}  {output.one_line(words)}")
 
 
-def _print_lineage(payload: dict[str, Any]) -> None:
-    """Print how a job came to a memory, and what became of its sources."""
-    for reason in payload.get("stale_because", ()):
-        output.say(f"{'stale':14}{output.clean(reason)}")
-    if made := payload.get("made"):
-        output.say(f"{'made':14}{output.clean(_made_words(made))}")
-    for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
-        for one in payload.get(name, ()):
-            what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
-            said = one.get("text") or one.get("at") or ""
-            output.say(f"{title:14}{one['id']}  {what}  {output.one_line(said)}".rstrip())
+def _event_or_state(relative: dict[str, Any]) -> str:
+    """Return an event's kind, or a memory's kind and state."""
+    event: str | None = relative.get("event")
+    return event or " ".join(filter(None, (relative.get("kind"), relative["state"])))
 
 
-def _alike(one: dict[str, Any]) -> str:
-    """Return how another memory is a duplicate of the one shown, and its state."""
-    if one["kind"] != "update":
-        return f"{one['kind']}, {one['state']}"
-    text = f"{one['was']} -> {one['becomes']}"
-    return f"{'later' if one['is_newer'] else 'earlier'}, {text}, {one['state']}"
+def _likeness(copy: dict[str, Any]) -> str:
+    """Return in words the likeness of a duplicate to the memory shown, and its state."""
+    if copy["kind"] != "update":
+        return f"{copy['kind']}, {copy['state']}"
+    text = f"{copy['was']} -> {copy['becomes']}"
+    return f"{'later' if copy['is_newer'] else 'earlier'}, {text}, {copy['state']}"
 
 
 @click.command(name="list", epilog=output.example("mnemolog list --kind decision --limit 10"))
@@ -159,19 +159,19 @@ def list_(
         "limit": limit,
     }
     with environment.open_log(settings) as log:
-        found = _listed(settings, log, those, as_of, known_at)
+        memories = _listed(settings, log, those, as_of, known_at)
         if as_json:
-            output.emit({"memories": found})
+            output.emit({"memories": memories})
             return
         rows = [
             (
-                output.short_id(log, one["id"]),
-                one["kind"],
-                one["at"][:10],
-                _end(one["project"] or ""),
-                output.one_line(output.memory_text(one), 200),
+                output.short_id(log, memory["id"]),
+                memory["kind"],
+                memory["at"][:10],
+                _project_end(memory["project"] or ""),
+                output.one_line(output.memory_text(memory), 200),
             )
-            for one in found
+            for memory in memories
         ]
     if rows:
         output.table(("id", "kind", "date", "project", "text"), rows)
@@ -188,8 +188,8 @@ def _listed(
 ) -> list[dict[str, Any]]:
     """Return the memories of a list, newest first; `those` are parameters of `GET /v1/memories`."""
     if as_of is None and known_at is None and those["limit"] <= _MOST_SERVED:
-        asked = those | {"for_agents": _for_agents()}
-        if (payload := environment.ask_server(settings, "GET", "/v1/memories", asked)) is not None:
+        query = those | {"for_agents": _for_agents()}
+        if (payload := environment.ask_server(settings, "GET", "/v1/memories", query)) is not None:
             memories: list[dict[str, Any]] = payload["memories"]
             return memories
     from serve.reader.filters import Filter
@@ -200,7 +200,7 @@ def _listed(
     with environment.known(settings, log, known_at) as here:
         then = formatting.parse_time_point(as_of, here.now) if as_of else None
         since, until = (those[name] and micros(those[name]) for name in ("since", "until"))
-        asked_of = Filter(
+        conditions = Filter(
             here.now,
             those["project"],
             kinds=those["kind"],
@@ -209,14 +209,14 @@ def _listed(
             since=since,
             until=until,
         )
-        found = here.reader.answer(
-            lambda view: newest(view, asked_of, those["limit"], those["state"])
+        listed = here.reader.answer(
+            lambda view: newest(view, conditions, those["limit"], those["state"])
         )
-        return all_memory_fields(found, here.now)
+        return all_memory_fields(listed, here.now)
 
 
-def _end(project: str) -> str:
-    """Return a project's name, or its telling end where it is long."""
+def _project_end(project: str) -> str:
+    """Return a project's name, or its end where it is long."""
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
 
 
@@ -237,55 +237,50 @@ def history(
     belongs = environment.project_or_default(settings, project, none=all_projects)
     with environment.open_known(settings) as (log, here):
         from serve.reports import memory_detail
+        from store.log.commands import resolve
 
         with here.reader.view() as view:
             memories = memory_detail.history_of_key(view, name, belongs)
-            asked = {"key": name}
+            subject = {"key": name}
             if not memories:
-                asked = {"id": _resolve_id(log, name)}
-                memories = memory_detail.history_of_memory(view, asked["id"])
-        shown = [memory_detail.history_fields(memory) for memory in memories]
+                try:
+                    subject = {"id": resolve(log, name)}
+                except NotFound as error:
+                    raise NotFound(
+                        f"no key or memory {name!r} here: --all-projects searches every project "
+                        "for the key"
+                    ) from error
+                memories = memory_detail.history_of_memory(view, subject["id"])
+        values = list(map(memory_detail.history_fields, memories))
         if as_json:
-            output.emit(asked | {"memories": shown})
+            output.emit(subject | {"memories": values})
         else:
-            _print_history(log, shown)
+            _print_history(log, values)
 
 
-def _resolve_id(log: EventLog, name: str) -> str:
-    from store.log.commands import resolve
-
-    try:
-        return resolve(log, name)
-    except NotFound as error:
-        raise NotFound(
-            f"no key or memory {name!r} here: --all-projects searches every project for the key"
-        ) from error
-
-
-def _print_history(log: EventLog, found: Sequence[dict[str, Any]]) -> None:
+def _print_history(log: EventLog, values: Sequence[dict[str, Any]]) -> None:
     columns = ("from", "until", "id", "state", "value", "said in", "text")
     rows = [
         (
-            output.minute(one["from"]),
-            _until(one),
-            output.short_id(log, one["id"]),
-            one["state"],
-            output.one_line(one.get("value", ""), 24),
-            output.one_line(" ".join(one[name] for name in _ORIGIN if name in one), 24),
-            output.one_line(output.memory_text(one), 200),
+            output.minute(value["from"]),
+            _until(value),
+            output.short_id(log, value["id"]),
+            value["state"],
+            output.one_line(value.get("value", ""), 24),
+            output.one_line(
+                " ".join(value[name] for name in ("source", "session") if name in value), 24
+            ),
+            output.one_line(output.memory_text(value), 200),
         )
-        for one in found
+        for value in values
     ]
     output.table(columns, rows)
 
 
-_ORIGIN = ("source", "session")
-
-
-def _until(one: dict[str, Any]) -> str:
-    if one["until"] is None:
+def _until(value: dict[str, Any]) -> str:
+    if value["until"] is None:
         return "now"
-    return output.minute(one["until"]) if one["until"] > one["from"] else "never valid"
+    return output.minute(value["until"]) if value["until"] > value["from"] else "never valid"
 
 
 # lineage
@@ -321,8 +316,8 @@ def _print_whole_lineage(log: EventLog, payload: dict[str, Any]) -> None:
         if payload[name]:
             output.say()
             output.say(title)
-        for one in payload[name]:
-            _print_step(log, "  ", one)
+        for step in payload[name]:
+            _print_step(log, "  ", step)
     if payload["tokens"] or payload["cost_usd"]:
         output.say()
         output.say(f"models took {payload['tokens']:,} tokens, ${payload['cost_usd']:.4f}")
@@ -332,26 +327,28 @@ def _print_whole_lineage(log: EventLog, payload: dict[str, Any]) -> None:
         f"recalls that returned it: {recalls['returned_it']:,}; "
         f"only what was made of it: {recalls['returned_what_was_made_of_it']:,}"
     )
-    for one in recalls["newest"]:
-        through = "" if one["memory"] == payload["id"] else output.short_id(log, one["memory"])
-        result = f"{one['rank']:2}. {through:10}"
-        output.say(f"  {output.minute(one['at'])}  {result}  {output.one_line(one['query'])}")
+    for recall in recalls["newest"]:
+        memory = recall["memory"]
+        through = "" if memory == payload["id"] else output.short_id(log, memory)
+        result = f"{recall['rank']:2}. {through:10}"
+        output.say(f"  {output.minute(recall['at'])}  {result}  {output.one_line(recall['query'])}")
 
 
-def _print_step(log: EventLog, indent: str, one: dict[str, Any]) -> None:
+def _print_step(log: EventLog, indent: str, step: dict[str, Any]) -> None:
     """Print a memory or an event of a lineage, and under it how a job came to it."""
-    what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
-    where = f"session {one['session']}" if "session" in one else ""
-    at = f"@{one['seq']} {output.minute(one['at'])}" if "seq" in one else ""
-    text = output.one_line(one.get("text", ""), 60)
-    line = "  ".join(filter(None, (output.short_id(log, one["id"]), what, at, where, text)))
+    where = f"session {step['session']}" if "session" in step else ""
+    at = f"@{step['seq']} {output.minute(step['at'])}" if "seq" in step else ""
+    text = output.one_line(step.get("text", ""), 60)
+    line = "  ".join(
+        filter(None, (output.short_id(log, step["id"]), _event_or_state(step), at, where, text))
+    )
     output.say(f"{indent}{output.clean(line)}")
-    if made := one.get("made"):
+    if made := step.get("made"):
         output.say(f"{indent}  {output.clean(_made_words(made))}")
 
 
 def _made_words(made: dict[str, Any]) -> str:
-    """Return how a job came to a memory: by which plan and model, and what that took."""
+    """Return in words the job, plan and model that made a memory, and their cost."""
     words = [f"by {made['job']}", *([f"plan {made['plan']}"] if "plan" in made else [])]
     if "model" in made:
         words += [made["model"], f"{made.get('tokens', 0):,} tokens"]

@@ -51,16 +51,18 @@ def recommendations(
     from store.plans import recommendations as kept
 
     with environment.open_log(context.obj.settings()) as log:
-        found = [
+        rows = [
             recommendation_fields(recommendation)
             for recommendation in kept.every(log)
             if (is_all or recommendation.state == "pending")
             and holds_in(recommendation.project, project)
         ]
         if as_json:
-            output.emit({"recommendations": found, "new": [one["id"] for one in new]})
+            output.emit(
+                {"recommendations": rows, "new": [recommendation["id"] for recommendation in new]}
+            )
         else:
-            _print_recommendations(log, found)
+            _print_recommendations(log, rows)
 
 
 @recommendations.command("show", epilog=output.example("mnemolog recommendations show 7HQ2"))
@@ -102,18 +104,18 @@ def accept_recommendations(
     with environment.open_log(env.settings()) as log:
         wanted = [kept.find(log, id_) for id_ in ids]
         if dry_run:
-            _print_recommendations(
-                log, [recommendation_fields(other) for other in wanted], as_json=as_json
-            )
+            rows = list(map(recommendation_fields, wanted))
+            _print_recommendations(log, rows, as_json=as_json)
             return
-        done = [proposals.accept(log, other.id, environment.now()) for other in wanted]
+        accepted = [proposals.accept(log, other.id, environment.now()) for other in wanted]
     if as_json:
-        output.emit({"accepted": [{"id": proposal.id, "plan": proposal.plan} for proposal in done]})
+        ids_and_plans = [{"id": proposal.id, "plan": proposal.plan} for proposal in accepted]
+        output.emit({"accepted": ids_and_plans})
         return
-    for recommendation, accepted in zip(wanted, done, strict=True):
-        steps = f"{len(accepted.made)} steps"
+    for recommendation, proposal in zip(wanted, accepted, strict=True):
+        steps = f"{len(proposal.made)} steps"
         output.say(f"accepted {recommendation.id[:SHORT]}: {recommendation.what}, {steps}")
-        output.note(f"to undo it: `mnemolog plans undo {str(accepted.plan)[:SHORT]}`")
+        output.note(f"to undo it: `mnemolog plans undo {str(proposal.plan)[:SHORT]}`")
 
 
 @recommendations.command(
@@ -154,44 +156,44 @@ def _print_new(new: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         output.emit({"new": new})
         return
-    for one in new:
-        why = output.one_line(one["because"], 120)
-        output.say(f"{one['what']}  {', '.join(one['source_ids'])}: {why}")
+    for row in new:
+        why = output.one_line(row["because"], 120)
+        output.say(f"{row['what']}  {', '.join(row['source_ids'])}: {why}")
     if not new:
         output.say("no new recommendations")
 
 
 def _print_recommendations(
-    log: EventLog, found: list[dict[str, Any]], *, as_json: bool = False
+    log: EventLog, rows: list[dict[str, Any]], *, as_json: bool = False
 ) -> None:
     if as_json:
-        output.emit({"recommendations": found})
+        output.emit({"recommendations": rows})
         return
-    if not found:
+    if not rows:
         output.say("no recommendations: `mnemolog recommendations --refresh` searches for them")
         return
     columns = ["id", "change", "memory", "because", "text"]
-    if any(one["state"] != "pending" for one in found):
+    if any(row["state"] != "pending" for row in rows):
         columns.insert(2, "state")
-    rows = [
+    cells = [
         {
-            "id": one["id"][:SHORT],
-            "change": one["what"],
-            "state": one["state"],
-            "memory": output.short_id(log, one["source_ids"][0]),
-            "because": output.one_line(one["because"], 80),
-            "text": output.one_line(_subject_text(one), 200),
+            "id": row["id"][:SHORT],
+            "change": row["what"],
+            "state": row["state"],
+            "memory": output.short_id(log, row["source_ids"][0]),
+            "because": output.one_line(row["because"], 80),
+            "text": output.one_line(_subject_text(row), 200),
         }
-        for one in found
+        for row in rows
     ]
-    output.table(columns, [[row[name] for name in columns] for row in rows])
+    output.table(columns, [[row[name] for name in columns] for row in cells])
     output.note("next: `mnemolog recommendations show ID`, then `accept ID` or `reject ID`")
 
 
-def _subject_text(one: dict[str, Any]) -> str:
+def _subject_text(row: dict[str, Any]) -> str:
     """Return the words a change is about: those of the memory that goes, or is changed."""
-    said = (step.get("before", {}).get("content") for step in one["steps"])
-    return next((words for words in said if words), "")
+    texts = (step.get("before", {}).get("content") for step in row["steps"])
+    return next((text for text in texts if text), "")
 
 
 def recommendation_fields(recommendation: Recommendation) -> dict[str, Any]:

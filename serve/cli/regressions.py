@@ -227,7 +227,7 @@ def _print_change(log: EventLog, change: "Change") -> None:
 
 
 def _maker(event: "Event") -> str:
-    """Return who made an event: an agent, a job, an importer's source or you."""
+    """Return the maker of an event: an agent, a job, an importer's source or you."""
     origin = getattr(event.body, "made", None)
     source = getattr(event.body, "source", None)
     who = (

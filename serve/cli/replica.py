@@ -82,13 +82,12 @@ def _home_replica(settings: Settings, place: str | None) -> "HomeReplica":
     from store.replica.remote import is_folder, open_remote
     from store.replica.state import stop
 
-    kept = settings.choices.replica
-    if place is None and not kept:
+    url = settings.choices.replica if place is None else place
+    if not url and place is None:
         raise ConfigError(
             "no place is kept: give one, such as `mnemolog replicate /mnt/disk/mnemolog` or "
             "`mnemolog replicate s3://bucket/laptop`"
         )
-    url = kept if place is None else place
     if place is not None and is_folder(url):
         url = str(Path(url).expanduser().absolute())
     remote = open_remote(url)
@@ -116,6 +115,10 @@ def make_folder(settings: Settings, folder: Path) -> None:
 
 def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
     """Send what is new of every tenant; return the exit code."""
+    from store.home.tenant import find_tenant
+    from store.log.event_log import EventLog
+    from store.replica import state
+
     report: dict[str, Any] = {}
     has_failed = has_sent = False
     for name, outcome in _patient(home):
@@ -124,7 +127,10 @@ def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
             report[name] = {"error": str(outcome)}
             output.note(f"{name}: {outcome}")
         else:
-            behind = _behind(settings, name, home.remote.url)
+            tenant = find_tenant(settings.home, name)
+            with EventLog(tenant.log) as log:
+                lag = state.lag(tenant, log, home.remote.url)  # events that came meanwhile
+            behind = lag.events if lag else 0
             report[name] = msgspec.to_builtins(outcome) | {"behind": behind}
             has_sent = has_sent or outcome.events > 0 or outcome.replaced > 0
             if not as_json:
@@ -137,32 +143,20 @@ def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
 
 
 def _patient(home: "HomeReplica") -> "Iterator[tuple[str, Sent | Exception]]":
-    """Yield what came of every tenant, once no other process is at it."""
-    done = set[str]()
+    """Yield the outcome for every tenant, once no other process is at it."""
+    sent = set[str]()
     for _ in range(_TRIES):
         is_busy = False
         for name, outcome in home.sync(environment.now()):
             if outcome is None:
                 is_busy = True
-            elif name not in done:
-                done.add(name)
+            elif name not in sent:
+                sent.add(name)
                 yield name, outcome
         if not is_busy:
             return
         time.sleep(_EVERY_S / 2)
     raise ConfigError("another process sends a replica of this home: try again")
-
-
-def _behind(settings: Settings, name: str, url: str) -> int:
-    """Return how many events of a tenant the replica does not hold: what came meanwhile."""
-    from store.home.tenant import find_tenant
-    from store.log.event_log import EventLog
-    from store.replica.state import lag
-
-    tenant = find_tenant(settings.home, name)
-    with EventLog(tenant.log) as log:
-        found = lag(tenant, log, url)
-    return found.events if found else 0
 
 
 def _follow(home: "HomeReplica") -> None:

@@ -66,22 +66,22 @@ def review(env: Environment, /, only: str | None, project: str | None, as_json: 
     """
     settings = env.settings()
     with environment.open_log(settings) as log:
-        waiting, found = _waiting(settings, log, project, only)
+        waiting, conflicts = _waiting(settings, log, project, only)
         if as_json:
             from serve.reports.proposal_rendering import proposal_fields
 
-            output.emit({"proposals": list(map(proposal_fields, waiting)), "conflicts": found})
-        elif not waiting and not found:
+            output.emit({"proposals": list(map(proposal_fields, waiting)), "conflicts": conflicts})
+        elif not waiting and not conflicts:
             output.say("nothing waits for your decision")
             from store.maintenance import quarantine  # numpy, pyarrow: not for the help
 
-            if away := quarantine.entries(log):
-                what = f"{plural(len(away), 'memory')} in quarantine"
-                output.note(f"{what}: `mnemolog quarantine`")
+            if entries := quarantine.entries(log):
+                many = plural(len(entries), "memory")
+                output.note(f"{many} in quarantine: `mnemolog quarantine`")
         elif environment.can_ask():
-            _ask_all(log, waiting, found)
+            _ask_all(log, waiting, conflicts)
         else:
-            _print_all(waiting, found)
+            _print_all(waiting, conflicts)
 
 
 def _waiting(
@@ -93,16 +93,16 @@ def _waiting(
     from serve.reports.conflicts import conflict_payload, conflicts
 
     now, reader = environment.now(), environment.open_reader(settings, log)
-    found: list[Proposal] = []
+    proposed: list[Proposal] = []
     if only in (None, "lesson"):  # statements wait beside the drafts
         drafts = reader.answer(lambda view: statistics(view, log, Filter(now, project))).drafts
         # advice that is held back has no text in an agent's shell
-        found += [proposals.find(log, row["id"]) for row in drafts if row["draft"]["content"]]
+        proposed += [proposals.find(log, row["id"]) for row in drafts if row["draft"]["content"]]
     for sort in _IN_LOG:
-        found += proposals.every(log, "waiting", sort) if only in (None, sort) else []
+        proposed += proposals.every(log, "waiting", sort) if only in (None, sort) else []
     waiting = [
         proposal
-        for proposal in found
+        for proposal in proposed
         if proposal.state == "waiting" and holds_in(proposal.project, project)
     ]
     if only not in (None, "conflict"):
@@ -114,9 +114,9 @@ def _waiting(
 # Without a terminal
 
 
-def _print_all(waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> None:
-    ids = [other.id for other in waiting]
-    total = len(waiting) + len(found)
+def _print_all(waiting: Sequence[Proposal], conflicts: Sequence[dict[str, Any]]) -> None:
+    ids = [proposal.id for proposal in waiting]
+    total = len(waiting) + len(conflicts)
     for number, proposal in enumerate(waiting, 1):
         _print_proposal(proposal, f"{number} of {total}", _STEPS_SHOWN)
         command, id_ = _COMMANDS[proposal.sort], output.shortest(proposal.id, ids, _LEAST)
@@ -124,7 +124,7 @@ def _print_all(waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> 
         output.say(f"  $ mnemolog {command} {verb} {id_}")
         output.say(f"  $ mnemolog {command} reject {id_}")
         output.say()
-    for number, conflict in enumerate(found, len(waiting) + 1):
+    for number, conflict in enumerate(conflicts, len(waiting) + 1):
         _print_conflict(conflict, f"{number} of {total}")
         for line in conflict["settle"]:
             output.say(f"  $ {line}")
@@ -135,23 +135,25 @@ def _print_all(waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> 
 # On a terminal
 
 
-def _ask_all(log: EventLog, waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> None:
-    total = len(waiting) + len(found)
-    done: Counter[str] = Counter()
+def _ask_all(
+    log: EventLog, waiting: Sequence[Proposal], conflicts: Sequence[dict[str, Any]]
+) -> None:
+    total = len(waiting) + len(conflicts)
+    answers: Counter[str] = Counter()
     start = log.head()
     questions = [
         *(partial(_ask_about_proposal, log, proposal) for proposal in waiting),
-        *(partial(_ask_about_conflict, log, one, start) for one in found),
+        *(partial(_ask_about_conflict, log, conflict, start) for conflict in conflicts),
     ]
     for number, ask in enumerate(questions, 1):
         answer = ask(f"{number} of {total}")
         if answer == "quit":
             break
-        done[answer] += 1
+        answers[answer] += 1
         output.say()
-    del done["later"]
-    text = ", ".join(f"{count} {answer}" for answer, count in done.items())
-    output.say(f"{text or 'nothing changed'}; {total - done.total()} still waiting")
+    del answers["later"]
+    text = ", ".join(f"{count} {answer}" for answer, count in answers.items())
+    output.say(f"{text or 'nothing changed'}; {total - answers.total()} still waiting")
 
 
 def _ask_about_proposal(log: EventLog, proposal: Proposal, place: str) -> str:
@@ -183,8 +185,8 @@ def _ask_about_proposal(log: EventLog, proposal: Proposal, place: str) -> str:
             case "reject":
                 reason = click.prompt("why (may be empty)", default="", show_default=False)
                 now = environment.now()
-                gone = _try(partial(proposals.reject, log, proposal.id, now, reason or None))
-                return "rejected" if gone else "later"
+                rejected = _try(partial(proposals.reject, log, proposal.id, now, reason or None))
+                return "rejected" if rejected else "later"
             case "details":
                 _print_proposal(proposal, place, len(proposal.made))
             case answer:
@@ -213,16 +215,16 @@ def _edit(log: EventLog, proposal: Proposal, text: str) -> str:
     return id_
 
 
-def _ask_about_conflict(log: EventLog, one: dict[str, Any], start: int, place: str) -> str:
-    """Show a conflict and settle it as is answered; return what became of it.
+def _ask_about_conflict(log: EventLog, conflict: dict[str, Any], start: int, place: str) -> str:
+    """Show a conflict and settle it as answered; return what became of it.
 
     `start` is the log's head from before the first question.
     """
-    if any(newest_change(log, side["id"]) > start for side in one["sides"]):
+    if any(newest_change(log, side["id"]) > start for side in conflict["sides"]):
         output.say(f"{place}  a conflict that an answer before has changed")
         return "later"
-    _print_conflict(one, place)
-    ways = [words for line in one["settle"] if (words := shlex.split(line)[1:])[0] in _SETTLE]
+    _print_conflict(conflict, place)
+    ways = [words for line in conflict["settle"] if (words := shlex.split(line)[1:])[0] in _SETTLE]
     for number, words in enumerate(ways, 1):
         output.say(f"  {number}  {' '.join(words)}")
     numbers = [str(number) for number, _ in enumerate(ways, 1)]
@@ -238,12 +240,12 @@ def _choose(answers: Sequence[str]) -> str:
     """Return the answer that is typed, which its first letter is enough for."""
     while True:
         typed = click.prompt(", ".join(answers), default="later").strip().casefold()
-        if found := [answer for answer in answers if answer.startswith(typed)]:
-            return found[0]
+        if matches := [answer for answer in answers if answer.startswith(typed)]:
+            return matches[0]
 
 
 def _try(do: Callable[[], Done]) -> Done | None:
-    """Return what is done; None where it cannot be, and say why: the others can be answered yet."""
+    """Return the result of `do`; None, with a note, if it fails: the others can be answered yet."""
     try:
         return do()
     except MnemologError as error:
@@ -302,25 +304,25 @@ def word_diff(before: Any, after: Any) -> str:
     if before is None or after is None:
         return f"+ {after}" if before is None else f"- {before}"
     old, new = str(before), str(after)
-    a, b = (re.findall(r"\s+|\w+|[^\w\s]", one) for one in (old, new))
+    a, b = (re.findall(r"\s+|\w+|[^\w\s]", text) for text in (old, new))
     parts = []
     for tag, start, end, first, last in difflib.SequenceMatcher(
         None, a, b, autojunk=False
     ).get_opcodes():
-        gone, come = "".join(a[start:end]), "".join(b[first:last])
+        removed, added = "".join(a[start:end]), "".join(b[first:last])
         if tag == "equal":
-            parts.append(gone)
+            parts.append(removed)
             continue
-        parts += [f"[-{gone}-]"] if gone else []
-        parts += [f"{{+{come}+}}"] if come else []
+        parts += [f"[-{removed}-]"] if removed else []
+        parts += [f"{{+{added}+}}"] if added else []
     return "".join(parts)
 
 
-def _print_conflict(one: dict[str, Any], place: str) -> None:
-    about = f"{output.one_line(one['about'])}: " if one["about"] else ""
+def _print_conflict(conflict: dict[str, Any], place: str) -> None:
+    about = f"{output.one_line(conflict['about'])}: " if conflict["about"] else ""
     output.say(click.style(f"{place}  conflict", bold=True))
-    output.say(f"  {about}{output.one_line(one['why'], 120)}")
-    for side in one["sides"]:
+    output.say(f"  {about}{output.one_line(conflict['why'], 120)}")
+    for side in conflict["sides"]:
         value = f"  {output.one_line(side['value'], 40)}" if side["value"] else ""
         output.say(f"  {side['at'][:10]}  {output.one_line(side['said_by'], 24)}{value}")
         for line in output.block(side["text"], "    ", 4):

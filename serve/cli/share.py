@@ -137,11 +137,11 @@ def _list(settings: "Settings", root: Path, *, as_json: bool) -> None:
     }
     notes = read_notes(root)
     if as_json:
-        told = [
+        fields = [
             _fields(shared_note) | {"trusted": is_trusted.get(shared_note.path, False)}
             for shared_note in notes
         ]
-        output.emit({"notes": told})
+        output.emit({"notes": fields})
         return
     for note in notes:
         how = "no memory" if note.problem else "trusted" if is_trusted.get(note.path) else "quoted"
@@ -169,15 +169,18 @@ def _trust(settings: "Settings", root: Path, *, is_trusted: bool, as_json: bool)
 def _review(root: Path, ref: str, *, as_json: bool) -> int:
     """Show what a tree changes against a branch or commit; return the exit code."""
     changes = list(_changes(root, ref))
-    problems = sum(other.new is not None and other.new.problem != "" for other in changes)
+    problems = sum(change.new is not None and change.new.problem != "" for change in changes)
     if as_json:
-        told = [
-            {"change": other.what, "path": other.path}
-            | {"was": _fields(other.old) if other.old else None}
-            | {"is": _fields(other.new) if other.new else None}
-            for other in changes
+        fields = [
+            {
+                "change": change.what,
+                "path": change.path,
+                "was": _fields(change.old) if change.old else None,
+                "is": _fields(change.new) if change.new else None,
+            }
+            for change in changes
         ]
-        output.emit({"against": ref, "changes": told})
+        output.emit({"against": ref, "changes": fields})
         return FAILED if problems else 0
     for change in changes:
         output.say(f"{_SIGNS[change.what]} {output.clean(change.path)}")

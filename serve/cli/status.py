@@ -46,7 +46,7 @@ def status(env: Environment, /, as_json: bool) -> None:
         waiting = _waiting(settings, log)
     payload["recording"] = recording_status(settings, fault, Path.cwd(), environment.now())
     if as_json:
-        counts = None if waiting is None else {one.sort: one.count for one in waiting}
+        counts = None if waiting is None else {item.sort: item.count for item in waiting}
         output.emit(payload | {"waiting": counts})
         return
     _print_status(payload)
@@ -62,12 +62,12 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     from store.maintenance import checkup, mirrors, quarantine
     from store.snapshots import manifest as manifests
 
-    gone = integrity.head_gap(log)
+    gap = integrity.head_gap(log)
     head = log.head()
     server = live_server(settings)
     refusal = manifests.last_refusal(tenant)
     waiting = spool.backlog(settings.home)
-    found: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "tenant": tenant.name,
         "home": str(settings.home),
         "events": integrity.event_count(log),
@@ -94,15 +94,15 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "quarantined": [quarantine_fields(entry) for entry in quarantine.entries(log)],
         "alarms": [],
         "behind": [],
-        "damage": [str(gone)] if gone else [],
+        "damage": [str(gap)] if gap else [],
     }
     try:
         manifest = manifests.current(tenant)
     except NoManifest:
-        return found
+        return payload
     except SnapshotDamaged as error:
-        return found | {"damage": [*found["damage"], str(error)]}
-    return found | {
+        return payload | {"damage": [*payload["damage"], str(error)]}
+    return payload | {
         "manifest": {
             "number": manifest.number,
             "at": isoformat(manifest.at),
@@ -118,32 +118,32 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "tail": max(0, head - manifest.watermark),
         "alarms": [alarm for result in manifest.checks if (alarm := checkup.alarm_text(result))],
         "behind": [str(mirror) for mirror in mirrors.mirrors_behind(tenant, settings.choices)],
-        "damage": [*found["damage"], *checkup.damage(tenant, manifest)],
+        "damage": [*payload["damage"], *checkup.damage(tenant, manifest)],
     }
 
 
 def _replica(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
     from store.replica.state import lag
 
-    found = lag(tenant, log, settings.choices.replica)
-    if found is None:
+    behind = lag(tenant, log, settings.choices.replica)
+    if behind is None:
         return None
-    age_s = None if found.since is None else max(0, environment.now() - found.since) // 1_000_000
-    return {"url": found.url, "behind": found.events, "behind_s": age_s}
+    age_s = None if behind.since is None else max(0, environment.now() - behind.since) // 1_000_000
+    return {"url": behind.url, "behind": behind.events, "behind_s": age_s}
 
 
 def _sync(tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
     from store.sync.membership import standing
 
     now = environment.now()
-    if (found := standing(tenant, log)) is None:
+    if (state := standing(tenant, log)) is None:
         return None
     return {
-        "place": found.url,
-        "is_paused": found.is_paused,
-        "in_step_s": max(0, now - found.at) // 1_000_000 if found.at else None,
-        "waiting": found.waiting,
-        "machines": sorted({machine.name for _, machine in found.machines}),
+        "place": state.url,
+        "is_paused": state.is_paused,
+        "in_step_s": max(0, now - state.at) // 1_000_000 if state.at else None,
+        "waiting": state.waiting,
+        "machines": sorted({machine.name for _, machine in state.machines}),
     }
 
 
@@ -160,7 +160,7 @@ def _sync_line(payload: dict[str, Any]) -> str:
 
 
 def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
-    """Return what waits for a person; None where nothing can be read."""
+    """Return the decisions that wait for a person; None where nothing can be read."""
     from serve.reports.waiting import find_waiting
     from store.home.errors import LogError, SnapshotError
 
@@ -173,13 +173,13 @@ def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
 
 
 def _waiting_line(waiting: "tuple[Waiting, ...]") -> str:
-    """Return what waits with the commands that list it: "2 statements: `mnemolog lessons`"."""
-    by_command = groupby(waiting, key=lambda one: one.command)
-    return "; ".join(f"{', '.join(map(str, some))}: `{command}`" for command, some in by_command)
+    """Return the counts with the commands that list them: "2 statements: `mnemolog lessons`"."""
+    by_command = groupby(waiting, key=lambda item: item.command)
+    return "; ".join(f"{', '.join(map(str, items))}: `{command}`" for command, items in by_command)
 
 
 def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
-    """Return how many episodes there are and what they take; None where nothing can be read."""
+    """Return the number and the size of episodes; None where nothing can be read."""
     import msgspec
 
     from serve.reports.holdings import episode_storage
@@ -217,7 +217,7 @@ def _server_status(server: "Server") -> dict[str, Any]:
 
 
 def _is_of(model: str, settings: Settings) -> bool:
-    """Return whether a model is the one that the settings name, as far as this home ever saw it."""
+    """True if a model is the one that the settings name, as far as this home ever saw it."""
     from store.embedders.lexical import LexicalEmbedder
     from store.embedders.model_facts import KnownModels
 
@@ -259,33 +259,33 @@ def _print_status(payload: dict[str, Any]) -> None:
     if share := payload["holdout"]:
         output.say(f"holdout   {share:.0%} of new sessions are told nothing: `mnemolog trial`")
     if (spooled := payload["spool"])["events"]:
-        what = f"{plural(spooled['events'], 'hook event')}, {size(spooled['bytes'])}"
-        _flag("spool", "warn", f"{what}, since {spooled['oldest']}: the next server records them")
+        events = f"{plural(spooled['events'], 'hook event')}, {size(spooled['bytes'])}"
+        _flag("spool", "warn", f"{events}, since {spooled['oldest']}: the next server records them")
     if spooled["dropped"]:
         lost = f"{plural(spooled['dropped'], 'hook event')} found no room and are lost"
         _flag("spool", "error", f"{lost}: `mnemolog doctor`")
     for reason in payload["refused"]:
         _flag("refused", "error", reason)
-    for one in payload["quarantined"]:
-        why = output.one_line(f"{one['check']}: {one['reason']}", 200)
-        _flag("held", "warn", f"{one['id']} is left out of builds: {why}: `mnemolog quarantine`")
-    for one in payload["failed"]:
-        _flag("failed", "error", output.one_line(one, 200))
-    for one in payload["alarms"]:
-        _flag("recall", "warn", f"{output.one_line(one, 200)}: `mnemolog doctor`")
-    for one in payload["behind"]:
-        what = f"{output.one_line(one, 200)}: `mnemolog build` brings it in step"
-        _flag("behind", "warn", what)
-    for one in payload["damage"]:
-        _flag("damaged", "error", one)
+    for entry in payload["quarantined"]:
+        why = output.one_line(f"{entry['check']}: {entry['reason']}", 200)
+        _flag("held", "warn", f"{entry['id']} is left out of builds: {why}: `mnemolog quarantine`")
+    for failure in payload["failed"]:
+        _flag("failed", "error", output.one_line(failure, 200))
+    for alarm in payload["alarms"]:
+        _flag("recall", "warn", f"{output.one_line(alarm, 200)}: `mnemolog doctor`")
+    for mirror in payload["behind"]:
+        text = f"{output.one_line(mirror, 200)}: `mnemolog build` brings it in step"
+        _flag("behind", "warn", text)
+    for damage in payload["damage"]:
+        _flag("damaged", "error", damage)
 
 
-def _flag(label: str, severity: str, what: str) -> None:
-    output.say(f"{output.colour(f'{label:<8}', severity)}  {what}")
+def _flag(label: str, severity: str, text: str) -> None:
+    output.say(f"{output.colour(f'{label:<8}', severity)}  {text}")
 
 
 def _episode_lines(payload: dict[str, Any]) -> Iterator[str]:
-    """Yield how many episodes were built, what they take, and which are to be erased."""
+    """Yield the number and the size of built episodes, and how many are to be erased."""
     yield (
         f"episodes  {payload['count']}: about {percent(payload['log_share'])} of the log, "
         f"{size(payload['log'])}, and {percent(payload['snapshots_share'])} of the snapshots, "
@@ -297,15 +297,15 @@ def _episode_lines(payload: dict[str, Any]) -> Iterator[str]:
 
 
 def _record_lines(payload: dict[str, Any]) -> Iterator[str]:
-    """Yield what is recorded here, and all that is paused with the command that ends it."""
+    """Yield the kinds that are recorded here, and each pause with the command that ends it."""
     if payload["off"]:
         yield f"record    nothing here: {output.clean(payload['off'])}"
     elif payload["left_out"]:
         yield f"record    {', '.join(payload['kinds'])} here, not {', '.join(payload['left_out'])}"
-    for one in payload["paused"]:
-        ends = f" until {one['until']}" if one["until"] else ""
-        what = f"{one['scope']} {one['name']}, since {one['since']}{ends}, by {one['by']}"
-        yield f"paused    {output.clean(what)}: `{output.clean(one['resume'])}`"
+    for pause in payload["paused"]:
+        ends = f" until {pause['until']}" if pause["until"] else ""
+        text = f"{pause['scope']} {pause['name']}, since {pause['since']}{ends}, by {pause['by']}"
+        yield f"paused    {output.clean(text)}: `{output.clean(pause['resume'])}`"
 
 
 def _replica_line(replica: dict[str, Any]) -> str:
@@ -353,17 +353,19 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
         from serve.reports.tenant_statistics import statistics
 
         with environment.open_reader(settings, log).view() as view:
-            found = statistics(settings.home, tenant, log, view, now)
+            figures = statistics(settings.home, tenant, log, view, now)
             lessons = lesson_stats.statistics(view, log, Filter(now)) if plot or as_json else None
         if plot is not None and lessons is not None:
-            _write_plots(plot, found, lessons.lessons)
+            _write_plots(plot, figures, lessons.lessons)
         if as_json and lessons is not None:
             payload: dict[str, Any] = {"lessons": lesson_stats.stats_json(lessons)["lessons"]}
-            output.emit(statistics_payload(found) | payload | ({"plot": str(plot)} if plot else {}))
+            output.emit(
+                statistics_payload(figures) | payload | ({"plot": str(plot)} if plot else {})
+            )
         elif plot is not None:
             output.say(f"drew {plot}")
         else:
-            _print_statistics(found)
+            _print_statistics(figures)
 
 
 def _check_plots(plot: Path) -> None:
@@ -381,12 +383,9 @@ def _write_plots(plot: Path, statistics: "Statistics", lessons: "tuple[LessonSta
     from serve.reports.statistics_plots import file_charts
 
     title = f"mnemolog: {statistics.tenant}, {formatting.day(statistics.at)}"
-    made = (
-        statistics_plots.svg_document
-        if plot.suffix.lower() == ".svg"
-        else statistics_plots.html_document
-    )
-    output.write(plot, made(title, file_charts(statistics, lessons)).encode())
+    is_svg = plot.suffix.lower() == ".svg"
+    document = statistics_plots.svg_document if is_svg else statistics_plots.html_document
+    output.write(plot, document(title, file_charts(statistics, lessons)).encode())
 
 
 def _print_statistics(statistics: "Statistics") -> None:

@@ -23,8 +23,21 @@ if TYPE_CHECKING:
     from store.importers.memory_store import Found, MemoryStore
 
 T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SHOWN = 5  # sentences about what was left out or refused
+
+_project_option = click.option(
+    "--project",
+    type=arguments.NEW_PROJECT,
+    help="The project to assign; default: the one in the source.",
+)
+build_option = click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
+
+
+def import_options(command: Command) -> Command:
+    """Add the options of all imports: `--project`, `--build` and `--json`."""
+    return _project_option(build_option(output.json_option(command)))
 
 
 class Sentences:
@@ -50,13 +63,7 @@ def store_command(store: "MemoryStore") -> click.Command:
 
     @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
     @click.option("--dry-run", is_flag=True, help="Count what would be imported; write nothing.")
-    @click.option(
-        "--project",
-        type=arguments.NEW_PROJECT,
-        help="The project to assign; default: the one in the source.",
-    )
-    @click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
-    @output.json_option
+    @import_options
     @click.pass_obj
     def read(
         env: Environment,
@@ -78,13 +85,28 @@ def store_command(store: "MemoryStore") -> click.Command:
             settings, store, places, project, dry_run, quiet=as_json, asks=not as_json
         )
         if as_json:
-            output.emit(_json(counts, skipped, refused, dry_run, left=store.left))
+            projects = [
+                {"project": name, "memories": many} for name, many in counts.projects.items()
+            ]
+            output.emit(
+                asdict(counts)
+                | {
+                    "projects": projects,
+                    "skipped": skipped.count,
+                    "reasons": [*skipped.first, *refused.first],
+                    "never_carried": store.left,
+                    "dry_run": dry_run,
+                }
+            )
         else:
             skipped.show("left out")
             refused.show("refused")
             output.say(store_summary(counts, is_done=not dry_run))
             if dry_run:
-                _show_projects(counts)
+                for name, many in sorted(
+                    counts.projects.items(), key=lambda item: (-item[1], item[0] or "")
+                ):
+                    output.say(f"  {output.clean(name or '(no project)')}: {many:,}")
             output.note(f"never carried: {store.left}")
             if dry_run:
                 output.note("nothing was written")
@@ -149,26 +171,8 @@ def store_summary(counts: "Found", *, is_done: bool) -> str:
         "new", "changed", "known", "would be refused"
     )  # fmt: skip
     numbers = (counts.added, counts.changed, counts.known, counts.refused)
-    told = ", ".join(f"{number:,} {word}" for number, word in zip(numbers, words, strict=True))
-    return f"{counts.found:,} found: {told}"
-
-
-def _json(
-    counts: "Found", skipped: Sentences, refused: Sentences, dry_run: bool, *, left: str
-) -> dict[str, Any]:
-    projects = [{"project": name, "memories": many} for name, many in counts.projects.items()]
-    return asdict(counts) | {
-        "projects": projects,
-        "skipped": skipped.count,
-        "reasons": [*skipped.first, *refused.first],
-        "never_carried": left,
-        "dry_run": dry_run,
-    }
-
-
-def _show_projects(counts: "Found") -> None:
-    for name, many in sorted(counts.projects.items(), key=lambda one: (-one[1], one[0] or "")):
-        output.say(f"  {output.clean(name or '(no project)')}: {many:,}")
+    text = ", ".join(f"{number:,} {word}" for number, word in zip(numbers, words, strict=True))
+    return f"{counts.found:,} found: {text}"
 
 
 def show_progress(
@@ -186,14 +190,14 @@ def show_progress(
 
     columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Bar(*columns, console=Console(stderr=True), transient=True) as progress:
-        task, far, found = progress.add_task("", total=None), "", 0
+        task, far, count = progress.add_task("", total=None), "", 0
 
         def tell(done: int, total: int) -> None:
             nonlocal far
             far = f"{done:,} of {total:,} {unit}, "
             progress.update(task, completed=done, total=total)
 
-        for one in read(tell):
-            yield one
-            found += 1
-            progress.update(task, description=f"{far}{plural(found, 'memory')}")
+        for item in read(tell):
+            yield item
+            count += 1
+            progress.update(task, description=f"{far}{plural(count, 'memory')}")

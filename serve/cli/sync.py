@@ -77,8 +77,8 @@ def init(env: Environment, /, place: str, name: str | None, as_json: bool) -> No
     joined, key, is_first = _join(settings, tenant, place, name or node() or "machine")
     synced = _sync(settings, tenant)
     if as_json:
-        shown = {"key": key} if is_first else {}
-        output.emit({"place": joined.url, **shown, **msgspec.to_builtins(synced)})
+        new_key = {"key": key} if is_first else {}
+        output.emit({"place": joined.url, **new_key, **msgspec.to_builtins(synced)})
         return
     if is_first:
         output.say(f"{joined.url} is where your machines meet from now on. Its key:")
@@ -89,7 +89,7 @@ def init(env: Environment, /, place: str, name: str | None, as_json: bool) -> No
             "Keep it where you keep passwords. On each other machine run `mnemolog sync init PLACE`"
         )
         output.say("and give it this key. Without it nobody reads what lies there, nor do you.")
-    _say(synced)
+    _print_synced(synced)
 
 
 def _join(settings: Settings, tenant: Tenant, url: str, name: str) -> tuple["Place", str, bool]:
@@ -144,7 +144,7 @@ def _sync_now(settings: Settings, *, as_json: bool) -> int:
     if as_json:
         output.emit(msgspec.to_builtins(synced))
     else:
-        _say(synced)
+        _print_synced(synced)
     return FAILED if synced.problems else 0
 
 
@@ -174,7 +174,7 @@ def _sync(settings: Settings, tenant: Tenant) -> "Synced":
     raise ConfigError("another process syncs this memory: try again")
 
 
-def _say(synced: "Synced") -> None:
+def _print_synced(synced: "Synced") -> None:
     for name, count in sorted(synced.received.items()):
         output.say(f"{plural(count, 'event')} from {name}")
     if synced.erased:
@@ -203,7 +203,7 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
     at = environment.now()
     with EventLog(tenant.log) as log:
         state = membership.standing(tenant, log)
-        shown = sync.digest(log) if digest else None
+        log_digest = sync.digest(log) if digest else None
     assert state is not None
     machines = [
         {"id": id_, "name": machine.name, "newest": isoformat(machine.clock)}
@@ -214,12 +214,11 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
             "place": state.url,
             "name": state.name,
             "is_paused": state.is_paused,
-        }
-        fields |= {
             "waiting": state.waiting,
             "in_step_at": isoformat(state.at) if state.at else None,
+            "machines": machines,
         }
-        output.emit({**fields, "machines": machines, **({"digest": shown} if digest else {})})
+        output.emit(fields | ({"digest": log_digest} if digest else {}))
         return
     paused = ", paused" if state.is_paused else ""
     output.say(f"{state.name} syncs through {state.url}{paused}")
@@ -235,8 +234,8 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
                 f"{_seconds(machine.clock - at).removesuffix(' ago')}: set it right, or what is "
                 "said there counts as said later"
             )
-    if shown:
-        output.say(f"digest {shown}")
+    if log_digest:
+        output.say(f"digest {log_digest}")
 
 
 def _seconds(passed: int) -> str:
@@ -309,20 +308,20 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
         membership.leave(tenant)
         _say_removed(f"synced no more; what was sent stays at {place.url}", None, as_json=as_json)
         return
-    heard = membership.read_heard(tenant)
-    gone = {id_: known for id_, known in heard.machines.items() if machine in (known.name, id_)}
-    if not gone:
+    machines = membership.read_heard(tenant).machines
+    removed = {id_: other for id_, other in machines.items() if machine in (other.name, id_)}
+    if not removed:
         raise NotFound(f"no machine {machine!r}: `mnemolog sync status` lists them")
     if problems := _sync(settings, tenant).problems:  # all it sent is here before it goes there
         raise InvalidInput(
             f"{machine} stays: not all that lies at {place.url} could be read ({problems[0]})"
         )
-    adopted = {*place.adopted, *(known.home for known in gone.values())}
+    adopted = {*place.adopted, *(other.home for other in removed.values())}
     adopted.discard(membership.own_home(tenant, environment.now()))
     membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))
     membership.sent_file(tenant).unlink(missing_ok=True)  # what was sent did not hold its events
     _sync(settings, tenant)
-    sync.remove_machine(sync.open_place(tenant, place), [*gone])
+    sync.remove_machine(sync.open_place(tenant, place), [*removed])
     text = f"{machine} is taken out; this machine sends its events from now on"
     _say_removed(text, machine, as_json=as_json)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,8 @@ from serve.cli.bulk import watch
 from serve.cli.environment import Environment
 from serve.cli.store_imports import (
     Sentences,
+    build_option,
+    import_options,
     read_store,
     show_progress,
     store_command,
@@ -37,19 +39,7 @@ if TYPE_CHECKING:
     from store.log.event_log import EventLog
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _NOTED_EVERY_S = 10  # where standard error is no terminal
-_project = click.option(
-    "--project",
-    type=arguments.NEW_PROJECT,
-    help="The project to assign; default: the one in the source.",
-)
-_build = click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
-
-
-def _common(command: Command) -> Command:
-    return _project(_build(output.json_option(command)))
 
 
 @click.group(name="import", epilog=output.example("mnemolog import git . --since 2026-01-01"))
@@ -61,7 +51,7 @@ def import_() -> None:
 @click.argument("path", type=click.Path(path_type=Path), default=".")
 @click.option("--since", help="A date that git accepts: 2026-01-31, '3 months ago'.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest commits.")
-@_common
+@import_options
 @click.pass_obj
 def git(
     env: Environment, /, path: Path, since: str | None, limit: int | None, **options: Any
@@ -80,7 +70,7 @@ def git(
     "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH..."
 )
 @click.option("--mine", is_flag=True, help="Treat them as your own words, even in a repository.")
-@_common
+@import_options
 @click.pass_obj
 def markdown(env: Environment, /, paths: tuple[Path, ...], mine: bool, **options: Any) -> None:
     """Import Markdown notes: CLAUDE.md, AGENTS.md, decision records, folders of notes.
@@ -103,7 +93,7 @@ def markdown(env: Environment, /, paths: tuple[Path, ...], mine: bool, **options
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
 @click.option("--mine", is_flag=True, help="Take its user's words for yours in a repository too.")
 @click.option("--dry-run", is_flag=True, help="Count what would be imported; write nothing.")
-@_common
+@import_options
 @click.pass_obj
 def jsonl(
     env: Environment,
@@ -158,7 +148,7 @@ def _transcripts(host: "TranscriptHost") -> click.Command:
     # what cannot be read is named by the importer, as any other wrong place is
     @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
     @click.option("--dry-run", is_flag=True, help="Show what would be imported; write nothing.")
-    @_common
+    @import_options
     @click.pass_obj
     def read(
         env: Environment,
@@ -199,7 +189,7 @@ for _store in MEMORY_STORES.values():
 @click.option("--dry-run", is_flag=True, help="Show what is here; write nothing.")
 @click.option("--yes", is_flag=True, help="Import all of it without asking.")
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave this one out; repeatable.")
-@_build
+@build_option
 @output.json_option
 @click.pass_obj
 def auto(
@@ -239,7 +229,7 @@ def auto(
             found.append(row | {"changed": counts.changed, "refused": counts.refused})
     if not as_json:
         _show_found(found)
-    if not sessions and not any(one.get("new") or one.get("changed") for one in found):
+    if not sessions and not any(row.get("new") or row.get("changed") for row in found):
         if as_json:
             output.emit({"found": found, "imported": False})
         elif found:
@@ -287,16 +277,16 @@ def _show_found(found: list[dict[str, Any]]) -> None:
         output.say("nothing of any program that `mnemolog import --help` names is here")
         return
     rows = []
-    for one in found:
-        if "error" in one:
-            what = one["error"]
-        elif "sessions" in one:
-            what = plural(one["sessions"], "session")
+    for source in found:
+        if "error" in source:
+            text = source["error"]
+        elif "sessions" in source:
+            text = plural(source["sessions"], "session")
         else:
-            what = f"{plural(one['memories'], 'memory')}, {one['new']:,} new"
-            what += f", {one['changed']:,} changed" if one["changed"] else ""
-            what += f", {one['refused']:,} would be refused" if one["refused"] else ""
-        rows.append((one["name"], what))
+            text = f"{plural(source['memories'], 'memory')}, {source['new']:,} new"
+            text += f", {source['changed']:,} changed" if source["changed"] else ""
+            text += f", {source['refused']:,} would be refused" if source["refused"] else ""
+        rows.append((source["name"], text))
     output.table(("importer", "found"), rows)
 
 
@@ -484,7 +474,7 @@ def _finish(
     and_build: bool,
     as_json: bool,
 ) -> None:
-    """Print what an import brought, and build; else say what to do next."""
+    """Print the counts of an import, and build; else name the next step."""
     _print_counts(counts, skipped, sessions, as_json=as_json)
     if and_build:
         click.get_current_context().exit(processes.build(settings, quiet=as_json))

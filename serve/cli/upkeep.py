@@ -162,7 +162,7 @@ def _findings(env: Environment) -> "list[Finding]":
 
 
 def _findings_on_recording(settings: Settings, fault: str) -> "list[Finding]":
-    """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
+    """Return the findings on recording: a broken file, pauses, settings, retention."""
     from store.home.project_context import recording_status
     from store.maintenance.checkup import Finding
 

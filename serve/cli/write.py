@@ -130,8 +130,9 @@ def record(
         if as_json:
             output.emit(_acknowledgement(appended) | {"redacted": hidden})
         else:
-            shown = output.one_line(_content(appended))
-            output.say(f"{output.short_id(log, appended.event.id)}  {shown}")
+            body = appended.event.body
+            content = output.one_line(body.content) if isinstance(body, Recorded) else ""
+            output.say(f"{output.short_id(log, appended.event.id)}  {content}")
             if not appended.is_new:
                 output.note("note: it was already recorded")
         if hidden:
@@ -140,15 +141,15 @@ def record(
 
 def _draft(fields: dict[str, Any]) -> Draft:
     """Return a checked draft; raise msgspec.ValidationError naming the field."""
-    given = {
+    draft = {
         name: output.encodable(value) if isinstance(value, str) else value
         for name, value in fields.items()
         if value is not None
     }
-    given["tags"] = [output.encodable(tag) for tag in fields["tags"]]
-    if "id_" in given:
-        given["id"] = given.pop("id_")
-    return msgspec.convert(given, Draft)
+    draft["tags"] = [output.encodable(tag) for tag in fields["tags"]]
+    if "id_" in draft:
+        draft["id"] = draft.pop("id_")
+    return msgspec.convert(draft, Draft)
 
 
 def _limit(drafts: list[Draft]) -> list[Draft]:
@@ -168,16 +169,19 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     drafts = _limit(_read_drafts(sys.stdin.buffer.read(), belongs))
     with environment.open_or_make(settings) as log:
         with watch(settings, log, "record --batch", asks=not as_json):
-            done = commands.record_batch(log, drafts, at)
+            batch = commands.record_batch(log, drafts, at)
     hidden = [
-        commands.memory_event(draft, at).body != one.event.body
-        for draft, one in zip(drafts, done, strict=True)
+        commands.memory_event(draft, at).body != appended.event.body
+        for draft, appended in zip(drafts, batch, strict=True)
     ]
     if as_json:
-        pairs = zip(done, hidden, strict=True)
-        output.emit({"memories": [_acknowledgement(one) | {"redacted": was} for one, was in pairs]})
+        memories = [
+            _acknowledgement(appended) | {"redacted": is_redacted}
+            for appended, is_redacted in zip(batch, hidden, strict=True)
+        ]
+        output.emit({"memories": memories})
     else:
-        output.say(f"{sum(one.is_new for one in done)} recorded, {len(done)} given")
+        output.say(f"{sum(appended.is_new for appended in batch)} recorded, {len(batch)} given")
     if any(hidden):
         output.note(
             f"warning: secrets were redacted in {sum(hidden)} memories before they were written"
@@ -199,10 +203,10 @@ def _read_draft(line: bytes, belongs: str | None) -> Draft:
     """Return the draft of a line: its fields, by their own names or by those of the flags."""
     from store.importers.jsonl import ALIASES, rename_fields
 
-    given = msgspec.json.decode(line)
-    if not isinstance(given, dict):
+    value = msgspec.json.decode(line)
+    if not isinstance(value, dict):
         raise InvalidInput('a line is an object: {"text": "Deploys go out from eu-west-1"}')
-    fields = rename_fields(given)
+    fields = rename_fields(value)
     if (ttl := fields.pop("ttl", None)) is not None:
         fields["ttl_s"] = formatting.parse_span(str(ttl))
     if fields.get("chain") is not None:
@@ -215,9 +219,9 @@ def _read_draft(line: bytes, belongs: str | None) -> Draft:
         raise InvalidInput("`value` needs `key`")
     if not fields.pop("no_project", False) and not fields.get("project"):
         fields["project"] = belongs
-    known = [*Draft.__struct_fields__, *ALIASES, "ttl", "due", "no_project"]
-    if unknown := [name for name in fields if name not in known]:
-        raise InvalidInput(f"unknown field `{unknown[0]}`.{did_you_mean(unknown[0], known)}")
+    names = [*Draft.__struct_fields__, *ALIASES, "ttl", "due", "no_project"]
+    if unknown := [name for name in fields if name not in names]:
+        raise InvalidInput(f"unknown field `{unknown[0]}`.{did_you_mean(unknown[0], names)}")
     return msgspec.convert(fields, Draft)
 
 
@@ -226,11 +230,6 @@ def _day(due: object) -> str:
         return date.fromisoformat(str(due)).isoformat()
     except ValueError as error:
         raise InvalidInput(f"`due` is {due!r}: write a day like 2026-12-01") from error
-
-
-def _content(appended: "Appended") -> str:
-    body = appended.event.body
-    return body.content if isinstance(body, Recorded) else ""
 
 
 def _acknowledgement(appended: "Appended") -> dict[str, Any]:
@@ -244,19 +243,19 @@ Change = Callable[[EventLog, str, int], Event]
 _ids = click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.MEMORY)
 
 
-def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, do: Change) -> None:
+def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, verb: str, do: Change) -> None:
     """Change all memories that were named; none where one of them is unknown."""
     settings = env.settings()
     with environment.open_log(settings) as log:
         wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
-        with watch(settings, log, done, asks=not as_json):
+        with watch(settings, log, verb, asks=not as_json):
             events = [do(log, id_, environment.now()) for id_ in wanted]
         if as_json:
             changed = [{"id": event.subject, "seq": event.seq} for event in events]
             output.emit({"event": events[0].kind, "memories": changed})
             return
         for id_ in wanted:
-            output.say(f"{done} {output.short_id(log, id_)}  {output.recorded_text(log, id_)}")
+            output.say(f"{verb} {output.short_id(log, id_)}  {output.recorded_text(log, id_)}")
 
 
 @click.command(epilog=output.example('mnemolog forget 01KA2B3C4D --reason "no longer true"'))
