@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
@@ -89,8 +90,7 @@ def switch(
     context.exit(outcome.code)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Outcome(msgspec.Struct, frozen=True):
     """The outcome of a switch, and the exit code. `plan` is the one that judged it."""
 
     text: str
