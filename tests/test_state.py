@@ -12,7 +12,8 @@ from test_selection import HOUR, NOW, Memory, memory
 from serve.hooks.brief import without_asides
 from serve.recall.context_block import note
 from serve.recall.recall import Hit
-from store.derived.state import NAMES, Claims, claims_of, is_change
+from store.derived.claim_links import NAMES, Claims, is_change
+from store.derived.state import claims_of
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.event_log import EventLog

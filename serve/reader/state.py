@@ -14,15 +14,10 @@ import msgspec
 
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
+from store.derived.claim_links import NAMES, Claims, Link, Said, State, is_change
 from store.derived.state import (
-    NAMES,
-    Claims,
-    Link,
-    Said,
-    State,
     bears_claims,
     claims_of,
-    is_change,
     read_claims,
     read_links,
     rows_by_project,
