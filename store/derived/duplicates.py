@@ -19,16 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.derived.changed_texts import read_changed_texts
 from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.memories.memory import ACTIVE, STATES, Memory, indexed_text
-from store.memories.parts import parts_of
 from store.memories.table import read_memories, text_fingerprints
 from store.snapshots.parallel import pack_table, unpack_table
 from store.snapshots.projection import (
     Inputs,
     Made,
-    Mapper,
-    Part,
     Previous,
     Projection,
     Tables,
@@ -56,7 +54,6 @@ STATEMENTS = pa.schema(
         ("is_relative", pa.uint8()),  # its words mean another day when said on another
     ]
 )
-FEW = 10_000  # texts that are read before other processes have started
 # what happened: said in the same words another time, it happened another time
 HAPPENED = frozenset({"raw_turn", "activity", "observation", "milestone", "summary", "bugfix"})
 
@@ -68,7 +65,7 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def statement_text(memory: Memory) -> str:
-    """Return what a memory says; its tags only say where it is filed."""
+    """Return the text of a memory without its tags, which only say where it is filed."""
     return indexed_text(memory.content, memory.context, memory.action, memory.result, ())
 
 
@@ -97,52 +94,36 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
         [pa.array(marks), *([np.zeros(len(marks), np.uint64)] * 2), np.zeros(len(marks), np.uint8)],
         schema=STATEMENTS,
     )
-    found = {name: table.column(name).to_numpy().copy() for name in STATEMENTS.names}
+    columns = {name: table.column(name).to_numpy().copy() for name in STATEMENTS.names}
     differs = marks != 0
     if previous is not None:
         before = previous.tables["statements"]
         both = min(len(marks), before.num_rows)
-        known = before.column("mark").to_numpy()[:both] == marks[:both]
+        is_same = before.column("mark").to_numpy()[:both] == marks[:both]
         for name in STATEMENTS.names:
-            found[name][:both][known] = before.column(name).to_numpy()[:both][known]
-        differs[:both] &= ~known
-    of = parts_of(memories, "memories")
-    starts = np.cumsum([0, *(part.rows for part in of)])
-    rows = [np.flatnonzero(differs[start:end]) for start, end in pairwise(starts)]
-    changed = [number for number, some in enumerate(rows) if len(some)]
-    apply: Mapper = inputs.map if differs.sum() > FEW else map
-    for number, data in zip(
-        changed, apply(_read, (_texts(of[number], rows[number]) for number in changed)), strict=True
-    ):
-        new = unpack_table(data)
+            columns[name][:both][is_same] = before.column(name).to_numpy()[:both][is_same]
+        differs[:both] &= ~is_same
+    for _, documents, new in read_changed_texts(inputs, differs, TEXTS, _read):
         for name in new.column_names:
-            found[name][rows[number] + starts[number]] = new.column(name).to_numpy()
-    return pa.table([pa.array(found[name]) for name in STATEMENTS.names], schema=STATEMENTS)
-
-
-def _texts(part: Part, rows: npt.NDArray[np.int64]) -> pa.Buffer:
-    table = part.table.select(TEXTS)
-    return pack_table(table if len(rows) == part.rows else table.take(pa.array(rows)))
+            columns[name][documents] = new.column(name).to_numpy()
+    return pa.table([pa.array(columns[name]) for name in STATEMENTS.names], schema=STATEMENTS)
 
 
 def _read(data: pa.Buffer) -> pa.Buffer:
-    """Return packed texts without their marks."""
-    columns = list(zip(*_numbers(unpack_table(data)), strict=True))
+    """Return the rows of STATEMENTS of packed texts, without their marks."""
+    texts = zip(*(column.to_pylist() for column in unpack_table(data).columns), strict=True)
+    rows = []
+    for content, context, action, result in texts:
+        read = statement(indexed_text(content, context, action, result, ()))
+        rows.append((read.key, read.frame, int(read.is_relative)))
     fields = [STATEMENTS.field(name) for name in ("says", "frame", "is_relative")]
-    arrays = [pa.array(one, field.type) for one, field in zip(columns, fields, strict=True)]
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     return pack_table(pa.table(arrays, schema=pa.schema(fields)))
 
 
-def _numbers(table: pa.Table) -> Iterator[tuple[int, int, int]]:
-    for content, context, action, result in zip(
-        *(column.to_pylist() for column in table.columns), strict=True
-    ):
-        one = statement(indexed_text(content, context, action, result, ()))
-        yield one.key, one.frame, int(one.is_relative)
-
-
 def as_written(memory: Memory) -> str:
-    """Return what a memory says to the letter, its white space aside."""
+    """Return the text of a memory to the letter, its white space aside."""
     return " ".join(unicodedata.normalize("NFC", statement_text(memory)).split())
 
 
@@ -177,14 +158,15 @@ class Link(msgspec.Struct, frozen=True):
     becomes: str = ""
 
     def holds(self, of: str, document: str) -> bool:
-        """Return whether two texts are to each other what the link says."""
+        """True if two texts are to each other what the link says."""
         older, newer = statement(of), statement(document)
         if self.kind == "update":
             return correction(older, newer) == (self.was, self.becomes)
         return older.says == newer.says
 
 
-class _Told(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Candidate:
     """A memory that may be linked: its row, and the number of what it says."""
 
     row: int
@@ -204,7 +186,8 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     links = [*_copies(of_memories, statements), *_updates(of_memories, statements)]
     links.sort(key=lambda link: (link.document, link.kind, link.of))
     columns = zip(*map(msgspec.structs.astuple, links), strict=True) if links else [()] * 6
-    arrays = [pa.array(one, field.type) for one, field in zip(columns, DUPLICATES, strict=True)]
+    pairs = zip(columns, DUPLICATES, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in pairs]
     return {"duplicates": pa.table(arrays, schema=DUPLICATES), "statements": statements}
 
 
@@ -212,17 +195,17 @@ def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     """Yield a link for each memory that says what an earlier row says."""
     says = column_view(statements, "says")
     for group in _group_by_statement(
-        _load_rows(of_memories, statements, _insight_mask(says, says != 0))
+        _load_rows(of_memories, statements, _repeated_rows(says, says != 0))
     ):
         by_text: dict[str, int] = {}
         first = group[0]
-        for receipt in group:
-            of = by_text.setdefault(as_written(receipt.memory), receipt.row)
-            if of != receipt.row:
-                yield Link(receipt.row, of, "exact")
-            elif receipt is not first:
-                likeness = _likeness(statement_text(first.memory), statement_text(receipt.memory))
-                yield Link(receipt.row, first.row, "near", likeness)
+        for candidate in group:
+            of = by_text.setdefault(as_written(candidate.memory), candidate.row)
+            if of != candidate.row:
+                yield Link(candidate.row, of, "exact")
+            elif candidate is not first:
+                likeness = _likeness(statement_text(first.memory), statement_text(candidate.memory))
+                yield Link(candidate.row, first.row, "near", likeness)
 
 
 def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
@@ -232,35 +215,34 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     # by project: another project's port is another port
     projects = np.asarray(columns.column("project")).astype(np.uint64) + np.uint64(1)
     frames = column_view(statements, "frame") ^ (projects * np.uint64(0x9E3779B97F4A7C15))
-    rows = _insight_mask(frames, active & (column_view(statements, "frame") != 0))
+    rows = _repeated_rows(frames, active & (column_view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
         for group in _group_by_scope(_load_rows(of_memories, statements, frame)):
-            ordered = sorted(group, key=lambda receipt: (receipt.memory.created_at, receipt.row))
+            ordered = sorted(group, key=lambda each: (each.memory.created_at, each.row))
             for older, newer in pairwise(ordered):
                 if (link := _update(older, newer)) is not None:
                     yield link
 
 
-def _update(older: _Told, newer: _Told) -> Link | None:
+def _update(older: _Candidate, newer: _Candidate) -> Link | None:
     if older.says == newer.says or older.memory.created_at == newer.memory.created_at:
         return None  # said at one moment, neither is the later word
-    one, other = statement_text(older.memory), statement_text(newer.memory)
-    found = correction(statement(one), statement(other))
-    if found is None:
+    was, becomes = statement_text(older.memory), statement_text(newer.memory)
+    values = correction(statement(was), statement(becomes))
+    if values is None:
         return None
-    return Link(newer.row, older.row, "update", _likeness(one, other), *found)
+    return Link(newer.row, older.row, "update", _likeness(was, becomes), *values)
 
 
-def _insight_mask(numbers: npt.NDArray[np.uint64], wanted: npt.NDArray[np.bool_]) -> Rows:
+def _repeated_rows(numbers: npt.NDArray[np.uint64], wanted: npt.NDArray[np.bool_]) -> Rows:
     """Return the rows under a mask whose number another such row has, by number, then by row."""
     rows = np.flatnonzero(wanted)
     rows = rows[np.argsort(numbers[rows], kind="stable")]
-    found = numbers[rows]
-    same = found[1:] == found[:-1]
-    is_one = np.zeros(len(rows), np.bool_)
-    is_one[1:] |= same
-    is_one[:-1] |= same
-    return rows[is_one]
+    same = numbers[rows[1:]] == numbers[rows[:-1]]
+    is_repeated = np.zeros(len(rows), np.bool_)
+    is_repeated[1:] |= same
+    is_repeated[:-1] |= same
+    return rows[is_repeated]
 
 
 def _few_valued(
@@ -275,13 +257,13 @@ def _few_valued(
             yield np.sort(part)
 
 
-def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
+def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Candidate]:
     """Return the memories of some rows, in order."""
     ascending = np.sort(rows)
     memories = read_memories(take_rows(of_memories["memories"], ascending))
     numbers = take_rows(statements, ascending).to_pydict()
     return [
-        _Told(row, memory, says, bool(relative))
+        _Candidate(row, memory, says, bool(relative))
         for row, memory, says, relative in zip(
             ascending.tolist(),
             memories,
@@ -292,25 +274,25 @@ def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_T
     ]
 
 
-def _group_by_statement(receipts: Iterable[_Told]) -> Iterator[list[_Told]]:
+def _group_by_statement(candidates: Iterable[_Candidate]) -> Iterator[list[_Candidate]]:
     """Yield those that say the same within one scope, two or more, in the order of their rows."""
-    groups: dict[tuple[object, ...], list[_Told]] = {}
-    for receipt in receipts:
-        groups.setdefault((receipt.says, *receipt.scope), []).append(receipt)
+    groups: dict[tuple[object, ...], list[_Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault((candidate.says, *candidate.scope), []).append(candidate)
     yield from (group for group in groups.values() if len(group) > 1)
 
 
-def _group_by_scope(receipts: Sequence[_Told]) -> Iterator[list[_Told]]:
-    groups: dict[tuple[object, ...], list[_Told]] = {}
-    for receipt in receipts:
+def _group_by_scope(candidates: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
+    groups: dict[tuple[object, ...], list[_Candidate]] = {}
+    for candidate in candidates:
         # "now" dates a correction, and does not part it from what it corrects
-        groups.setdefault(scope(receipt.memory, is_relative=False), []).append(receipt)
+        groups.setdefault(scope(candidate.memory, is_relative=False), []).append(candidate)
     yield from groups.values()
 
 
-def _likeness(one: str, other: str) -> float:
+def _likeness(text: str, other: str) -> float:
     """Return the share of the words of both that each has, 0 to 1."""
-    a, b = frozenset(one.casefold().split()), frozenset(other.casefold().split())
+    a, b = frozenset(text.casefold().split()), frozenset(other.casefold().split())
     return round(len(a & b) / len(a | b), 3) if a | b else 1.0
 
 
@@ -343,5 +325,5 @@ class Duplicates:
     def of(self, row: int) -> list[Link]:
         """Return the links from a row and to it."""
         ends = (np.asarray(column_array(self.table, name)) == row for name in ("document", "of"))
-        found = np.flatnonzero(np.logical_or(*ends))
-        return [Link(**one) for one in take_rows(self.table, found).to_pylist()]
+        links = take_rows(self.table, np.flatnonzero(np.logical_or(*ends)))
+        return [Link(**row) for row in links.to_pylist()]

@@ -8,9 +8,8 @@ builds nothing, and hashes would only add a column and collisions.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -18,14 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.derived import entity_graph
+from store.derived.changed_texts import read_changed_texts
 from store.memories.memory import UNSEEN, indexed_text
-from store.memories.parts import parts_of
 from store.memories.table import insight_mask, text_fingerprints
 from store.snapshots.parallel import pack_table, unpack_table
 from store.snapshots.projection import (
     Inputs,
     Made,
-    Mapper,
     Part,
     Previous,
     Projection,
@@ -58,12 +56,8 @@ READ = pa.schema([("mark", pa.uint64())])  # by document: what its text was when
 GUESS = "guess"
 GUESSES_EACH = 4  # for one sure place: a word that mostly begins sentences is no name
 
-FEW = 10_000  # texts that are read before other processes have started
-
 _TEXT = ["content", "context", "action", "result", "created_by", "state"]
 _OF_WHOM = ["kind", "job"]
-
-Rows = npt.NDArray[np.int64]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -82,22 +76,16 @@ def find_mentions(inputs: Inputs, previous: Previous | None) -> Found:
     """Return the mentions of all memories; of unchanged texts those that `previous` found."""
     memories = inputs.tables["memories"]
     marks = text_fingerprints(memories["columns"])
-    known = np.empty(0, np.uint64)
+    marks_before = np.empty(0, np.uint64)
     parts: list[Part] = []
     if previous is not None:
         parts += previous.tables.parts["found"]
-        known = previous.tables["read"].column("mark").to_numpy()
+        marks_before = previous.tables["read"].column("mark").to_numpy()
     differs = np.ones(len(marks), np.bool_)
-    differs[: len(known)] = marks[: len(known)] != known
-    of = parts_of(memories, "memories")
-    starts = np.cumsum([0, *(part.rows for part in of)])
-    rows = [np.flatnonzero(differs[start:end]) for start, end in pairwise(starts)]
-    changed = [number for number, some in enumerate(rows) if len(some)]
-    apply: Mapper = inputs.map if differs.sum() > FEW else map
-    read = apply(_read, (_texts(of[number], rows[number]) for number in changed))
+    differs[: len(marks_before)] = marks[: len(marks_before)] != marks_before
     news, is_more = [FOUND.empty_table()], previous is not None
-    for number, data in zip(changed, read, strict=True):
-        new, documents = unpack_table(data), rows[number] + starts[number]
+    changed = read_changed_texts(inputs, differs, [*_TEXT, *_OF_WHOM], _read)
+    for number, documents, new in changed:
         places = documents[new.column("document").to_numpy()]
         new = new.set_column(0, FOUND.field(0), pa.array(places, pa.int32()))
         if previous is not None:
@@ -108,21 +96,11 @@ def find_mentions(inputs: Inputs, previous: Previous | None) -> Found:
         old = parts[number].table
         stays = ~np.isin(old.column("document").to_numpy(), documents)
         is_more &= bool(stays.all())
-        parts[number] = inputs.keep("found", _merge_mentions(old.filter(pa.array(stays)), new))
+        merged = pa.concat_tables([old.filter(pa.array(stays)), new])
+        order = np.argsort(merged.column("document").to_numpy(), kind="stable")
+        parts[number] = inputs.keep("found", merged.take(pa.array(order)))
     table = pa.table([pa.array(marks)], schema=READ)
     return Found(table, parts, pa.concat_tables(news), is_more)
-
-
-def _texts(part: Part, rows: Rows) -> pa.Buffer:
-    table = part.table.select([*_TEXT, *_OF_WHOM])
-    return pack_table(table if len(rows) == part.rows else table.take(pa.array(rows)))
-
-
-def _merge_mentions(old: pa.Table, new: pa.Table) -> pa.Table:
-    """Return the mentions of both, by document."""
-    table = pa.concat_tables([old, new])
-    order = np.argsort(table.column("document").to_numpy(), kind="stable")
-    return table.take(pa.array(order))
 
 
 def _read(data: pa.Buffer) -> pa.Buffer:
@@ -131,25 +109,23 @@ def _read(data: pa.Buffer) -> pa.Buffer:
     A memory that nobody finds has none, nor has an insight of a job: it names what others name.
     """
     rows: list[int] = []
-    found: list[tuple[str, str, str]] = []
-    for row, text, speaker in _rows(unpack_table(data)):
+    named: list[tuple[str, str, str]] = []
+    table = unpack_table(data)
+    texts = zip(*(table.column(name).to_pylist() for name in _TEXT), strict=True)
+    left_out = insight_mask(table)
+    for row, (content, context, action, result, speaker, state) in enumerate(texts):
+        if state in UNSEEN or left_out[row]:
+            continue
+        text = indexed_text(content, context, action, result, ())
         for mention in mentions(text, speaker=speaker):
             rows.append(row)
-            found.append((mention.kind, mention.name, mention.alias))
+            named.append((mention.kind, mention.name, mention.alias))
         for guess in guesses(text):
             rows.append(row)
-            found.append((GUESS, guess.name, guess.alias))
-    columns = zip(*found, strict=True) if found else ((), (), ())
+            named.append((GUESS, guess.name, guess.alias))
+    columns = zip(*named, strict=True) if named else ((), (), ())
     arrays = [pa.array(rows, pa.int32()), *(pa.array(column, pa.string()) for column in columns)]
     return pack_table(pa.table(arrays, schema=FOUND))
-
-
-def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:
-    rows = zip(*(table.column(name).to_pylist() for name in _TEXT), strict=True)
-    left_out = insight_mask(table)
-    for row, (content, context, action, result, created_by, state) in enumerate(rows):
-        if state not in UNSEEN and not left_out[row]:
-            yield row, indexed_text(content, context, action, result, ()), created_by
 
 
 def settle_names(found: pa.Table) -> pa.Table:
@@ -170,11 +146,11 @@ def settle_names(found: pa.Table) -> pa.Table:
         else:
             kinds[row] = GUESS
     documents = found.column("document").to_pylist()
-    seen: set[tuple[int, str, str]] = set()
+    earlier: set[tuple[int, str, str]] = set()
     stays = np.zeros(len(kinds), np.bool_)
     for row, mention in enumerate(zip(documents, kinds, of, strict=True)):
-        stays[row] = mention[1] != GUESS and mention not in seen
-        seen.add(mention)
+        stays[row] = mention[1] != GUESS and mention not in earlier
+        earlier.add(mention)
     settled = found.set_column(1, FOUND.field(1), pa.array(kinds, pa.string()))
     return settled.filter(pa.array(stays))
 
@@ -188,17 +164,17 @@ MOST_ADDED = 20_000  # mentions; with more, all are drawn together again
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Return the tables for the memories that are not forgotten."""
-    found = find_mentions(inputs, previous)
-    made: Made
-    new = settled_addition(found) if previous is not None and found.is_more else None
+    all_mentions = find_mentions(inputs, previous)
+    graph: Made
+    new = settled_addition(all_mentions) if previous is not None and all_mentions.is_more else None
     if previous is not None and new is not None:
         names = entity_graph.SCHEMAS
-        made = {name: previous.tables.parts[name] for name in names}
+        graph = {name: previous.tables.parts[name] for name in names}
         if new.num_rows:
-            made = entity_graph.add_mentions(previous.tables, new)
+            graph = entity_graph.add_mentions(previous.tables, new)
     else:
-        made = entity_graph.entity_tables(settle_names(_all(found)))
-    return {"found": found.parts, "read": found.read, **made}
+        graph = entity_graph.entity_tables(settle_names(_all(all_mentions)))
+    return {"found": all_mentions.parts, "read": all_mentions.read, **graph}
 
 
 def _all(found: Found) -> pa.Table:
@@ -285,15 +261,15 @@ class EntityIndex:
         return str(self._names[entity])
 
     def is_of(self, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return which entities are of some kinds, [n]."""
-        found = np.zeros(len(self), np.bool_)
+        """Return a mask of the entities that are of some kinds, [n]."""
+        mask = np.zeros(len(self), np.bool_)
         for kind in kinds:  # each a run: entities are sorted by kind, then name
             start = bisect_left(range(len(self)), kind, key=self.kind)
-            found[start : bisect_right(range(len(self)), kind, key=self.kind)] = True
-        return found
+            mask[start : bisect_right(range(len(self)), kind, key=self.kind)] = True
+        return mask
 
     def aliases(self, entity: int) -> list[str]:
-        """Return how texts write the entity, sorted."""
+        """Return the aliases by which texts name the entity, sorted."""
         return [str(alias) for alias in self._written[entity]]
 
     def documents(self, entity: int) -> npt.NDArray[np.int32]:
@@ -305,16 +281,18 @@ class EntityIndex:
     def mention_runs(
         self,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Return where each entity's documents begin, how many it has, and all documents' run."""
+        """Return the start and number of each entity's documents, and all documents in a run."""
         return self._offsets, self._counts, self._documents
 
-    def lookup(self, found: Sequence[Mention]) -> list[int]:
+    def lookup(self, mentions: Sequence[Mention]) -> list[int]:
         """Return the entities that mentions stand for, in their order, each once.
 
         An entity is found by its name or an alias, whatever its kind; a path longer than any known
         one by the longest end of it, of two parts or more, that is known.
         """
-        return list(dict.fromkeys(entity for mention in found for entity in self._resolve(mention)))
+        return list(
+            dict.fromkeys(entity for mention in mentions for entity in self._resolve(mention))
+        )
 
     def scores(
         self,
@@ -357,8 +335,7 @@ class EntityIndex:
         empty one is that of all.
         """
         if not prefix:
-            found = np.argsort(-self._counts, kind="stable")[:limit]
-            return [int(one) for one in found]
+            return [int(entity) for entity in np.argsort(-self._counts, kind="stable")[:limit]]
         alias = prefix.casefold()
         row = bisect_left(self._aliases, alias, key=str)
         entities: dict[int, None] = {}
@@ -366,7 +343,7 @@ class EntityIndex:
             if not str(self._aliases[at]).startswith(alias):
                 break
             entities[int(self._alias_entities[at])] = None
-        return sorted(entities, key=lambda one: (-int(self._counts[one]), one))[:limit]
+        return sorted(entities, key=lambda entity: (-int(self._counts[entity]), entity))[:limit]
 
     def between(self, entities: Sequence[int]) -> list[tuple[int, int, float]]:
         """Return the edges between some entities and their weights, by source, then target."""
