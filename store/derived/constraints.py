@@ -283,21 +283,21 @@ class Constraints(msgspec.Struct, frozen=True):
         Only the manifest is looked at.
         """
         self.check_tables(projection)
-        for problem in self._of_rows(projection.name):
+        for problem in self._row_problems(projection.name):
             raise _not_agreed(projection.name, problem)
 
     def check_tables(self, projection: Projection) -> None:
         """Raise SnapshotDamaged where a snapshot lacks a table, or is of another manifest."""
-        for problem in self._of_tables(projection):
+        for problem in self._table_problems(projection):
             raise _not_agreed(projection.name, problem)
 
     def check_part(self, projection: str, table: str, number: int, rows: pa.Table) -> None:
         """Raise SnapshotDamaged where a part of a table has values that are not as agreed."""
-        for problem in self._of_part(projection, table, number, rows):
+        for problem in self._part_problems(projection, table, number, rows):
             path = self.manifest.projections[projection].parts[table][number].path
             raise _not_agreed(path, f"{table}.{problem}")
 
-    def _of_tables(self, projection: Projection) -> Iterator[str]:
+    def _table_problems(self, projection: Projection) -> Iterator[str]:
         name, ref = projection.name, self.manifest.projections[projection.name]
         if ref.projection != name:
             yield f"it is {ref.projection}"
@@ -309,33 +309,37 @@ class Constraints(msgspec.Struct, frozen=True):
         if len(paths) != len({*paths}):
             yield "it names a file twice"
 
-    def _of_rows(self, name: str) -> Iterator[str]:
+    def _row_problems(self, name: str) -> Iterator[str]:
         for table, other in SAME_ROWS.items():
-            found, limit = self._rows(table, 0), self._rows(other, 0)
-            if table.startswith(f"{name}.") and limit is not None and found != limit:
-                yield f"{table} has {found} rows, {other} has {limit}"
-        yield from _of_numbers_of_rows(name, self.manifest.projections[name])
+            rows, limit = self._rows(table, 0), self._rows(other, 0)
+            if table.startswith(f"{name}.") and limit is not None and rows != limit:
+                yield f"{table} has {rows} rows, {other} has {limit}"
+        yield from _row_count_problems(name, self.manifest.projections[name])
 
-    def _of_part(self, projection: str, name: str, number: int, table: pa.Table) -> Iterator[str]:
+    def _part_problems(
+        self, projection: str, name: str, number: int, table: pa.Table
+    ) -> Iterator[str]:
         if name == "segments":
-            yield from _of_segments(self.manifest.projections[projection], table)
+            yield from _segment_problems(self.manifest.projections[projection], table)
         rules = VALUES.get(projection, {}).get(name, {})
         for field in table.schema:
             rule = rules.get(field.name, _ANY)
             for array in table.column(field.name).chunks:
                 if isinstance(rule, Present):
-                    problem = _of_any(array, rule)
+                    problem = _presence_problem(array, rule)
                 elif pa.types.is_integer(getattr(array.type, "value_type", array.type)):
-                    problem = _of_numbers(array, rule, self._limit(rule, number))
+                    problem = _number_problem(array, rule, self._limit(rule, number))
                 else:
                     problem = ""
                 if problem or not _is_finite(array):
                     yield f"{field.name} {problem or 'has what is no number'}"
         if f"{projection}.{name}" in RUNS:
-            yield from self._of_runs(*RUNS[f"{projection}.{name}"], table)
+            yield from self._run_problems(*RUNS[f"{projection}.{name}"], table)
 
-    def _of_runs(self, first: str, count: str | None, of: str, table: pa.Table) -> Iterator[str]:
-        """Yield what is wrong with runs of rows, which lie one after the other and are all rows."""
+    def _run_problems(
+        self, first: str, count: str | None, of: str, table: pa.Table
+    ) -> Iterator[str]:
+        """Yield the problems of runs of rows, which lie one after the other and are all rows."""
         starts = column_view(table, first)
         if count is None:
             ends, starts = starts[1:], starts[:-1]
@@ -365,8 +369,8 @@ class Constraints(msgspec.Struct, frozen=True):
         return sum(part.rows for part in parts)
 
 
-def _not_agreed(what: str, problem: str) -> SnapshotDamaged:
-    return SnapshotDamaged(f"{what} is not as agreed ({problem}): run `mnemolog build`")
+def _not_agreed(name: str, problem: str) -> SnapshotDamaged:
+    return SnapshotDamaged(f"{name} is not as agreed ({problem}): run `mnemolog build`")
 
 
 def check(
@@ -380,8 +384,8 @@ def check(
             constraints.check_part(projection.name, name, number, part.table)
 
 
-def _of_numbers_of_rows(name: str, ref: SnapshotRef) -> Iterator[str]:
-    """Yield what of the rows of tables follows from other rows of the same snapshot."""
+def _row_count_problems(name: str, ref: SnapshotRef) -> Iterator[str]:
+    """Yield the problems of row counts that follow from others of the same snapshot."""
     rows = ref.rows
     if name in ("postings", "sessions"):
         counts = {len(ref.parts[table]) for table in segments.IN_PARTS}
@@ -406,14 +410,14 @@ def _of_numbers_of_rows(name: str, ref: SnapshotRef) -> Iterator[str]:
             yield f"it has {rows['calibration']} calibrations"
 
 
-def _of_segments(ref: SnapshotRef, table: pa.Table) -> Iterator[str]:
+def _segment_problems(ref: SnapshotRef, table: pa.Table) -> Iterator[str]:
     for name in segments.IN_PARTS:
         if table.column(name).to_pylist() != [part.rows for part in ref.parts[name]]:
             yield f"{name} has other rows than its parts"
 
 
-def _of_numbers(array: pa.Array, rule: Numbers, limit: int | None) -> str:
-    """Return the faults of integers, or lists of them; empty where there are none."""
+def _number_problem(array: pa.Array, rule: Numbers, limit: int | None) -> str:
+    """Return the problem of integers, or lists of them; empty where there is none."""
     if array.null_count and not rule.may_lack:
         return "lacks a value"
     if pa.types.is_list(array.type):
@@ -432,7 +436,7 @@ def _of_numbers(array: pa.Array, rule: Numbers, limit: int | None) -> str:
 
 
 def _is_in(order: Order, values: npt.NDArray[Any]) -> bool:
-    """Return whether numbers are in an order; of "each once" all are within their number."""
+    """True if numbers are in an order; of "each once" all are within their number."""
     if order == "ascending":
         return bool((values[1:] >= values[:-1]).all())
     if order == "rising":
@@ -442,7 +446,7 @@ def _is_in(order: Order, values: npt.NDArray[Any]) -> bool:
     return True
 
 
-def _of_any(array: pa.Array, rule: Present) -> str:
+def _presence_problem(array: pa.Array, rule: Present) -> str:
     if array.null_count or (pa.types.is_list(array.type) and array.values.null_count):
         return "lacks a value"
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
@@ -457,7 +461,7 @@ def _of_any(array: pa.Array, rule: Present) -> str:
 
 
 def _is_finite(array: pa.Array) -> bool:
-    """Return whether all numbers of a column are; nulls and what are no numbers count as such."""
+    """True if all numbers of a column are finite; nulls and what are no numbers count as such."""
     if pa.types.is_fixed_size_list(array.type):
         if array.null_count:
             return False

@@ -152,7 +152,7 @@ def _aliases(entities: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
     short = _short_names(names).unique()
     shared = short.group_by("alias").agg(entities=pl.len())
     few = short.join(shared.filter(pl.col("entities") <= MAX_SHARED_ALIAS), on="alias")
-    every = pl.concat([one.select(columns) for one in (names, written, few)])
+    every = pl.concat([frame.select(columns) for frame in (names, written, few)])
     return every.unique().sort(columns), shared.sort("alias")
 
 
@@ -177,7 +177,7 @@ def _short_names(names: "pl.DataFrame") -> "pl.DataFrame":
     ]
     symbol = alias.str.replace_all("::", ".", literal=True).str.split(".").list.last()
     symbols = names.filter(kind="symbol").with_columns(alias=symbol)
-    return pl.concat([one.select(columns) for one in (*files, symbols)])
+    return pl.concat([frame.select(columns) for frame in (*files, symbols)])
 
 
 def short_names(kind: str, name: str) -> list[str]:
@@ -210,7 +210,7 @@ class _Named:
 
     @property
     def certain(self) -> set[str]:
-        """What it may be called, but for short names."""
+        """Its aliases but for short names."""
         return {written.casefold() for written in (self.name, *self.written)}
 
 
@@ -218,19 +218,20 @@ def add_mentions(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
     """Return the tables of SCHEMAS with the mentions `found`, of memories that had none."""
     entities = before["entities"]
     named = _name_entities(entities, found)
-    new = np.array([other.place for other in named if other.is_new], np.int64)
+    new = np.array([entity.place for entity in named if entity.is_new], np.int64)
     rows = np.arange(entities.num_rows)
     moved = rows + np.searchsorted(new, rows, side="right")
     ordinal = iter(range(len(new)))
-    for one in named:
-        one.number = one.place + next(ordinal) if one.is_new else int(moved[one.place])
-    mentions = [(other.number, document) for other in named for document in other.documents]
-    entity, document = np.array(mentions, np.int64).reshape(-1, 2).T
+    for entity in named:
+        is_new, place = entity.is_new, entity.place
+        entity.number = place + next(ordinal) if is_new else int(moved[place])
+    mentions = [(entity.number, document) for entity in named for document in entity.documents]
+    numbers, documents = np.array(mentions, np.int64).reshape(-1, 2).T
     aliases, shared = _more_aliases(before, named, moved)
     return {
         "entities": _entities(entities, named),
-        "mentions": _mentions(before["mentions"], entity, document, moved),
-        "edges": _more_edges(before["edges"], entity, document, moved),
+        "mentions": _mentions(before["mentions"], numbers, documents, moved),
+        "edges": _more_edges(before["edges"], numbers, documents, moved),
         "aliases": aliases,
         "shared": shared,
     }
@@ -261,12 +262,12 @@ def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     columns = ["kind", "name", "aliases", "documents"]
     counts = column_array(old, "documents")
     rows = {
-        "kind": [other.kind for other in named],
-        "name": [other.name for other in named],
-        "aliases": [sorted(other.written) for other in named],
+        "kind": [entity.kind for entity in named],
+        "name": [entity.name for entity in named],
+        "aliases": [sorted(entity.written) for entity in named],
         "documents": [
-            len(other.documents) + (0 if other.is_new else counts[other.place].as_py())
-            for other in named
+            len(entity.documents) + (0 if entity.is_new else counts[entity.place].as_py())
+            for entity in named
         ],
     }
     schema = pa.schema([SCHEMAS["entities"].field(name) for name in columns])
@@ -275,7 +276,7 @@ def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     for number, entity in enumerate(named):
         if not entity.is_new:
             order[entity.place] = old.num_rows + number
-    added = [number for number, one in enumerate(named) if one.is_new]
+    added = [number for number, entity in enumerate(named) if entity.is_new]
     places = [named[number].place for number in added]
     order = np.insert(order, places, old.num_rows + np.array(added, np.int64))
     return count_from(table.take(pa.array(order)))
@@ -293,25 +294,25 @@ def _more_edges(old: pa.Table, entity: Numbers, document: Numbers, moved: Number
     keys = moved[_numbers(old, "source")] << 32 | moved[_numbers(old, "target")]
     units = _numbers(old, "units").copy()
     sums: Counter[int] = Counter()
-    for some, each in pairs(entity, document):
-        found, counts = np.unique(some, return_counts=True)
-        for pair, count in zip(found.tolist(), counts.tolist(), strict=True):
+    for keys_of_size, each in pairs(entity, document):
+        distinct, counts = np.unique(keys_of_size, return_counts=True)
+        for pair, count in zip(distinct.tolist(), counts.tolist(), strict=True):
             sums[pair] += count * each
     new = np.array(sorted(sums), np.int64)
     more = np.array([sums[pair] for pair in new.tolist()], np.int64)
     places = np.searchsorted(keys, new)
-    known = np.zeros(len(new), np.bool_)
+    is_old = np.zeros(len(new), np.bool_)
     inside = places < len(keys)
-    known[inside] = keys[places[inside]] == new[inside]
-    units[places[known]] += more[known]
-    keys = np.insert(keys, places[~known], new[~known])
-    return edge_table(keys, np.insert(units, places[~known], more[~known]))
+    is_old[inside] = keys[places[inside]] == new[inside]
+    units[places[is_old]] += more[is_old]
+    keys = np.insert(keys, places[~is_old], new[~is_old])
+    return edge_table(keys, np.insert(units, places[~is_old], more[~is_old]))
 
 
 def _more_aliases(
     before: Tables, named: Sequence[_Named], moved: Numbers
 ) -> tuple[pa.Table, pa.Table]:
-    """Return the aliases, and how many entities share each short one."""
+    """Return the aliases, and the numbers of entities that share each short one."""
     short = [
         (alias, entity)
         for entity in named
@@ -350,20 +351,22 @@ def _more_aliases(
 
 
 def _certain(
-    known: dict[int, set[str]], entities: pa.Table, moved: Numbers, number: int
+    by_number: dict[int, set[str]], entities: pa.Table, moved: Numbers, number: int
 ) -> set[str]:
-    """Return what an entity may be called but for short names; old ones are looked up."""
-    if number not in known:
+    """Return the aliases of an entity but for short names; old ones are looked up."""
+    if number not in by_number:
         place = int(np.searchsorted(moved, number))
         (row,) = entities.select(["name", "aliases"]).slice(place, 1).to_pylist()
-        known[number] = {one.casefold() for one in (row["name"], *row["aliases"])}
-    return known[number]
+        by_number[number] = {alias.casefold() for alias in (row["name"], *row["aliases"])}
+    return by_number[number]
 
 
 def _count_alias_owners(
     old: pa.Table, more: Counter[str]
 ) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
-    """Return how many entities share each short alias, and of the new ones before and after."""
+    """Return the numbers of entities that share each short alias, and those of `more` before and
+    after.
+    """
     texts, counts = column_array(old, "alias"), _numbers(old, "entities")
     changes: dict[str, tuple[int, int]] = {}
     added, places = [], []

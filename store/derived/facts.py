@@ -11,7 +11,8 @@ a tool or the web said closes no value that a user or an agent gave.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -95,7 +96,7 @@ def facts_of(memories: Sequence[Memory]) -> list[Fact]:
 
 
 def may_bear(memory: Memory) -> bool:
-    """Return whether a memory may bear a fact, as the build asks before it reads any."""
+    """True if a memory may bear a fact, as the build asks before it reads any."""
     return memory.key is not None or _MARK in memory.metadata
 
 
@@ -103,24 +104,20 @@ def close_intervals(facts: Iterable[Fact]) -> list[Fact]:
     """Return facts with the older values of each singleton relation closed, in order of entity,
     relation, when they began, and writing.
     """
-    found = sorted(facts, key=_order)
+    ordered = sorted(facts, key=attrgetter("entity", "relation", "valid_from", "seq"))
     newer: dict[tuple[str | None, str, str, bool], int] = {}  # by whether a tool's are closed too
-    for place in reversed(range(len(found))):
-        fact = found[place]
+    for place in reversed(range(len(ordered))):
+        fact = ordered[place]
         if not fact.is_singleton:
             continue
         is_tools = fact.trust not in MAY_RULE
         about = fact.project, fact.entity, fact.relation
         ends = min(fact.valid_to, max(fact.valid_from, newer.get((*about, is_tools), NEVER)))
-        found[place] = replace(fact, valid_to=ends)
+        ordered[place] = replace(fact, valid_to=ends)
         if fact.valid_from < fact.valid_to:  # what never held closes nothing
             for is_closed in (True,) if is_tools else (True, False):
                 newer[*about, is_closed] = fact.valid_from
-    return found
-
-
-def _order(fact: Fact) -> tuple[str, str, int, int]:
-    return fact.entity, fact.relation, fact.valid_from, fact.seq
+    return ordered
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
@@ -151,8 +148,8 @@ def _documents(memories: Tables) -> npt.NDArray[np.int64]:
 def _bear(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
     """Yield the facts of memories, given by number and fields; forgotten ones have none."""
     for document, row in rows:
-        told = None if row["state"] == FORGOTTEN else _parse_fact(row)
-        if told is None:
+        fact = None if row["state"] == FORGOTTEN else _parse_fact(row)
+        if fact is None:
             continue
         begins = row["created_at"]
         ends = (end for end in (row["ended_at"], row["expires_at"]) if end is not None)
@@ -160,12 +157,12 @@ def _bear(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
             document,
             row["seq"],
             row["project"],
-            entity_name(told.entity),
-            entity_name(told.relation),
-            told.value,
+            entity_name(fact.entity),
+            entity_name(fact.relation),
+            fact.value,
             begins,
             max(begins, min(ends, default=NEVER)),
-            told.singleton,
+            fact.singleton,
             row["trust"],
         )
 
@@ -178,10 +175,10 @@ def _parse_fact(row: dict[str, Any]) -> Told | None:
     if _MARK not in row["metadata"]:
         return None
     try:
-        told = msgspec.json.decode(row["metadata"], type=_Bearing).fact
+        fact = msgspec.json.decode(row["metadata"], type=_Bearing).fact
     except msgspec.MsgspecError:
         return None  # a caller's own metadata, of another shape
-    return told if told.entity.strip() and told.relation.strip() else None
+    return fact if fact.entity.strip() and fact.relation.strip() else None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,10 @@ _Use = tuple[str, int, int, int, int, int, int, int]  # id, seq, and the counts
 
 def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
     """Add the receipts and ratings since `previous` to what it counted."""
-    receipts = {} if previous is None else _receipts(previous.tables)
+    receipts: dict[str, list[str]] = {}
+    if previous is not None:
+        rows = previous.tables["receipts"].to_pylist()
+        receipts = {row["id"]: row["hits"] for row in rows}
     uses: list[_Use] = []
     for event in inputs.read(0 if previous is None else previous.watermark):
         uses.extend(_uses(event, receipts))
@@ -74,8 +77,8 @@ def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
     types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
     frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
     # what was used before it was recorded was not this memory: an earlier build saw no row of it
-    known = _memory_rows(inputs.tables["memories"], frame["id"].unique().to_list())
-    frame = frame.join(pl.DataFrame(known), on="id").filter(pl.col("used") > pl.col("seq"))
+    memory_rows = _memory_rows(inputs.tables["memories"], frame["id"].unique().to_list())
+    frame = frame.join(pl.DataFrame(memory_rows), on="id").filter(pl.col("used") > pl.col("seq"))
     frame = frame.select("document", "id", *_COUNTS)
     if previous is not None:
         frame = pl.concat([pl.DataFrame(previous.tables["usage"]).select(frame.columns), frame])
@@ -91,15 +94,15 @@ def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
         )
         .sort("document")
     )
-    kept = [{"id": id_, "hits": hits} for id_, hits in receipts.items()]
+    receipt_rows = [{"id": id_, "hits": hits} for id_, hits in receipts.items()]
     return {
         "usage": usage.select(USAGE.names).to_arrow().cast(USAGE),
-        "receipts": pa.Table.from_pylist(kept, RECEIPTS),
+        "receipts": pa.Table.from_pylist(receipt_rows, RECEIPTS),
     }
 
 
 def _uses(event: Event, receipts: dict[str, list[str]]) -> Iterable[_Use]:
-    """Yield what an event says of memories; keep the newest of the `receipts`."""
+    """Yield the uses of memories in an event; keep the newest of the `receipts`."""
     match event.body:
         case Recalled(hits=hits) if hits:
             receipts[event.id] = [hit.id for hit in hits]
@@ -107,27 +110,23 @@ def _uses(event: Event, receipts: dict[str, list[str]]) -> Iterable[_Use]:
                 del receipts[next(iter(receipts))]
             yield from ((hit.id, event.seq, 1, event.at, 0, 0, 0, 0) for hit in hits)
         case Rated(verdict=verdict) if event.trust in MAY_RULE:
-            said = round(verdict * 1_000)
+            thousandths = round(verdict * 1_000)
             for id_ in receipts.get(event.subject, [event.subject]):
-                yield (id_, event.seq, 0, 0, 1, said, 0, 0)
+                yield (id_, event.seq, 0, 0, 1, thousandths, 0, 0)
         case Judged(verdicts=verdicts) if event.trust in MAY_RULE:
-            for id_, one in verdicts.items():
-                if one:
-                    yield (id_, event.seq, 0, 0, 0, 0, 1, round(one * 1_000))
-
-
-def _receipts(tables: Tables) -> dict[str, list[str]]:
-    return {row["id"]: row["hits"] for row in tables["receipts"].to_pylist()}
+            for id_, judgment in verdicts.items():
+                if judgment:
+                    yield (id_, event.seq, 0, 0, 0, 0, 1, round(judgment * 1_000))
 
 
 def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
     """Return those of some ids that are memories: id, document and the seq of its recording."""
     memories = MemoryParts.open(tables)
-    found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]
-    rows = np.array([row for _, row in found], np.int64)
+    memories_found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]
+    rows = np.array([row for _, row in memories_found], np.int64)
     return pa.table(
         {
-            "id": pa.array([id_ for id_, _ in found], pa.string()),
+            "id": pa.array([id_ for id_, _ in memories_found], pa.string()),
             "document": pa.array(rows, pa.int32()),
             "seq": tables["columns"].column("seq").take(pa.array(rows)),
         }
@@ -151,7 +150,7 @@ class Usage(msgspec.Struct, frozen=True):
         return cls(*(column_view(table, name) for name in ("document", *_COUNTS)))
 
     def of(self, document: int) -> tuple[int, int]:
-        """Return how often a memory was recalled, and when last (0: never)."""
+        """Return the number of recalls of a memory, and the moment of the last (0: never)."""
         place = int(np.searchsorted(self.documents, document))
         if place == len(self.documents) or int(self.documents[place]) != document:
             return 0, 0
@@ -239,7 +238,7 @@ class Tally:
         return tally
 
     def add(self, event: Event) -> bool:
-        """Count an event; return whether it is one that counts."""
+        """Count an event; return False for one that does not count."""
         match event.body:
             case Surfaced():
                 counts = self.lessons.setdefault(event.subject, Counts())

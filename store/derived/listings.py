@@ -6,7 +6,6 @@ chain and then in the order they were reached. `insights` holds what jobs made a
 rests on, for lineage and recall.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,7 +87,7 @@ def _goal_documents(columns: pa.Table) -> npt.NDArray[np.int64]:
     if not columns.num_rows:
         return np.empty(0, np.int64)
     kind, state = (columns.column(name).chunk(0).to_numpy() for name in ("kind", "state"))
-    wanted = [MEMORY_KINDS.index(one) for one in ("goal", "milestone")]
+    wanted = [MEMORY_KINDS.index(name) for name in ("goal", "milestone")]
     return np.flatnonzero((state == STATES.index(ACTIVE)) & np.isin(kind, wanted))
 
 
@@ -128,28 +127,22 @@ def build_insights(inputs: Inputs, previous: Previous | None) -> Tables:
     documents = _job_documents(tables)
     rows = fields_of(tables, documents, _INSIGHT_FIELDS).to_pylist()
     memories = MemoryParts.open(tables)
-    found = [
-        {**row, "document": document, "sources": [*_rows_of(memories, row["source_ids"])]}
-        for document, row in zip(documents.tolist(), rows, strict=True)
-    ]
-    columns = [pa.array([one[of.name] for one in found], of.type) for of in INSIGHTS]
+    for document, row in zip(documents.tolist(), rows, strict=True):
+        sources = (memories.row(id_) for id_ in dict.fromkeys(row["source_ids"]))
+        row["document"] = document
+        row["sources"] = [source for source in sources if source is not None]
+    columns = [pa.array([row[field.name] for row in rows], field.type) for field in INSIGHTS]
     return {"insights": pa.table(columns, schema=INSIGHTS)}
 
 
 def _job_documents(tables: Tables) -> Documents:
     """Return the documents that jobs made, ascending."""
-    found, start = [np.empty(0, np.int64)], 0
+    documents, start = [np.empty(0, np.int64)], 0
     for part in parts_of(tables, "memories"):
         jobs = part.table.column("job").chunk(0)
-        found.append(np.flatnonzero(indices(jobs) >= 0) + start)
+        documents.append(np.flatnonzero(indices(jobs) >= 0) + start)
         start += part.rows
-    return np.concatenate(found)
-
-
-def _rows_of(memories: MemoryParts, ids: tuple[str, ...]) -> Iterator[int]:
-    for id_ in dict.fromkeys(ids):
-        if (row := memories.row(id_)) is not None:
-            yield row
+    return np.concatenate(documents)
 
 
 INSIGHTS_PROJECTION = Projection(
@@ -173,14 +166,14 @@ class Insights:
     def open(cls, tables: Tables) -> "Insights":
         table = tables["insights"]
         kinds = column_array(table, "kind")
-        wanted = [*(one == "insight" for one in kinds.dictionary.to_pylist()), False]
-        kept = np.flatnonzero(np.array(wanted)[indices(kinds)])
+        wanted = [*(name == "insight" for name in kinds.dictionary.to_pylist()), False]
+        rows = np.flatnonzero(np.array(wanted)[indices(kinds)])
         lists = column_array(table, "sources")
         offsets, sources = lists.offsets.to_numpy(), lists.values.to_numpy()
-        sizes = np.diff(offsets)[kept]
+        sizes = np.diff(offsets)[rows]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        places = np.repeat(offsets[kept] - starts[:-1], sizes) + np.arange(starts[-1])
-        documents = column_view(table, "document")[kept].astype(np.int64)
+        places = np.repeat(offsets[rows] - starts[:-1], sizes) + np.arange(starts[-1])
+        documents = column_view(table, "document")[rows].astype(np.int64)
         return cls(documents, starts, sources[places])
 
     def sources(self, document: int) -> Documents:
@@ -188,5 +181,5 @@ class Insights:
         place = int(self.documents.searchsorted(document))
         if place == len(self.documents) or int(self.documents[place]) != document:
             return np.empty(0, np.int64)
-        found = self._sources[self._starts[place] : self._starts[place + 1]]
-        return found.astype(np.int64)
+        sources = self._sources[self._starts[place] : self._starts[place + 1]]
+        return sources.astype(np.int64)

@@ -34,7 +34,6 @@ from store.snapshots.projection import Inputs, Made, Previous, Projection, Table
 from store.text.text_features import MAY_RULE
 
 State = Literal["debug", "architecture", "coding", "review", "plan", "routine", "none"]
-Level = Literal["search", "llm", "context", "proactivity"]
 Policy = Mapping[str, Actions]  # an action for each level, by state
 
 STATES: tuple[State, ...] = get_args(State)
@@ -75,11 +74,11 @@ def complete_policy(policy: Policy) -> dict[str, Actions]:
     version does not have, is the default.
     """
     return {
-        one: {
-            level: text if (text := policy.get(one, {}).get(level)) in actions else usual[level]
-            for level, actions in LEVELS.items()
+        state: {
+            level: action if (action := policy.get(state, {}).get(level)) in known else usual[level]
+            for level, known in LEVELS.items()
         }
-        for one, usual in DEFAULTS.items()
+        for state, usual in DEFAULTS.items()
     }
 
 
@@ -99,7 +98,7 @@ class Router(msgspec.Struct, frozen=True):
     receipt: str | None = None
 
     def route(self, mode: str | None) -> Route:
-        """Return what is chosen for a task mode, and how likely it was to be chosen."""
+        """Return the actions for a task mode, and the probability that they were chosen."""
         here = route_state(mode)
         served = {level: self.policy[here][level] for level in self.levels}
         if self.receipt is None or not self.explore or not served:
@@ -108,7 +107,7 @@ class Router(msgspec.Struct, frozen=True):
         if is_tried >= self.explore:
             return Route(here, served, 1.0 - self.explore)
         level = self.levels[int(which * len(self.levels))]
-        others = [one for one in LEVELS[level] if one != served[level]]
+        others = [action for action in LEVELS[level] if action != served[level]]
         actions = served | {level: others[int(other * len(others))]}
         likely = self.explore / len(self.levels) / len(others)
         return Route(here, actions, likely, tried=level)
@@ -203,7 +202,7 @@ class Recall:
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> "Recall":
-        actions = {level: one for level in LEVELS if (one := row.pop(level)) is not None}
+        actions = {level: action for level in LEVELS if (action := row.pop(level)) is not None}
         return cls(actions=actions, **row)
 
     @property
@@ -251,7 +250,7 @@ class Fold:
         )
 
     def apply(self, event: Event) -> bool:
-        """Take an event in; return whether it is one that counts."""
+        """Take an event in; return False for one that does not count."""
         match event.body:
             case Recalled(route=route) as body if route is not None:
                 return self._add_recall(event, body)
@@ -271,9 +270,9 @@ class Fold:
         route = body.route
         assert route is not None
         actions = {
-            level: text
-            for level, known in LEVELS.items()
-            if (text := route.actions.get(level)) in known
+            level: action
+            for level, possible in LEVELS.items()
+            if (action := route.actions.get(level)) in possible
         }
         if route.state not in STATES or not actions or not 0.0 < route.propensity <= 1.0:
             return False  # of another version
@@ -295,26 +294,22 @@ class Fold:
             recall.ratings += 1
             recall.verdicts += verdict
             return True
-        brought = self._that_brought(event.subject)
+        recent = (self.recalls[id_] for id_ in reversed(self.recent))  # the newest that brought it
+        brought = next((each for each in recent if event.subject in each.hits), None)
         if brought is None or not brought.at <= event.at <= brought.at + SOON_US:
             return False
         brought.of_hits += 1
         brought.verdicts_of_hits += verdict
         return True
 
-    def _that_brought(self, memory: str) -> Recall | None:
-        """Return the newest recall that brought a memory."""
-        recent = (self.recalls[id_] for id_ in reversed(self.recent))
-        return next((recall for recall in recent if memory in recall.hits), None)
-
     def tables(self) -> Tables:
         """Return all of it as tables; what is held of actions by state, level and action."""
-        held = {
+        values = {
             key: Held(entry.recalls, entry.rated, entry.q) for key, entry in self.settled.items()
         }
-        _learn(held, self.recalls.values())
+        _learn(values, self.recalls.values())
         return {
-            "routes": _table(held),
+            "routes": _table(values),
             "policies": pa.Table.from_pylist(self.policies, POLICIES),
             "recalls": pa.Table.from_pylist(
                 [recall.row for recall in self.recalls.values()], RECALLS
@@ -332,17 +327,17 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     return fold.tables()
 
 
-def _learn(held: Table, recalls: Iterable[Recall]) -> None:
+def _learn(values: Table, recalls: Iterable[Recall]) -> None:
     for recall in recalls:
         reward = recall.reward
         for level, action in recall.actions.items():
             if recall.tells_of(level):
-                held.setdefault((recall.state, level, action), Held()).add(reward)
+                values.setdefault((recall.state, level, action), Held()).add(reward)
 
 
-def _table(held: Table) -> pa.Table:
+def _table(values: Table) -> pa.Table:
     names = ("state", "level", "action")
-    rows = [dict(zip(names, key, strict=True)) | asdict(held[key]) for key in sorted(held)]
+    rows = [dict(zip(names, key, strict=True)) | asdict(values[key]) for key in sorted(values)]
     return pa.Table.from_pylist(rows, ROUTES)
 
 
@@ -373,7 +368,7 @@ def informative_rewards(
 
     Only those in which something might have been tried are comparable with one another.
     """
-    found = [
+    weighted = [
         (reward, 1.0 / recall.propensity)
         for recall in recalls
         if recall.state == state
@@ -382,7 +377,7 @@ def informative_rewards(
         and recall.actions[level] == action
         and (reward := recall.reward) is not None
     ]
-    both = np.array(found, np.float64).reshape(-1, 2)
+    both = np.array(weighted, np.float64).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
@@ -394,7 +389,7 @@ class Routes:
 
     @classmethod
     def empty(cls) -> "Routes":
-        return cls({name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()})
+        return cls({name: of.empty_table() for name, of in ROUTES_PROJECTION.schemas.items()})
 
     def policy(
         self, at: int | None = None, adopted: Iterable[Event] = (), undone: Set[str] = frozenset()
@@ -408,11 +403,11 @@ class Routes:
         rows += [
             _adoption_row(event, event.body) for event in adopted if isinstance(event.body, Adopted)
         ]
-        found: Policy = {}
+        policy: Policy = {}
         for row in rows:
             if (at is None or row["at"] <= at) and row["id"] not in undone:
-                found = msgspec.json.decode(row["policy"])
-        return complete_policy(found)
+                policy = msgspec.json.decode(row["policy"])
+        return complete_policy(policy)
 
     @property
     def action_values(self) -> Table:

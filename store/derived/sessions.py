@@ -70,22 +70,22 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     table, columns = (inputs.tables["memories"][name] for name in ("memories", "columns"))
     marks = text_fingerprints(columns)
     said_by, persons, names = speakers(table, columns)
-    found = turns(table, columns, marks != 0, said_by)
+    placed = turns(table, columns, marks != 0, said_by)
     old = None if previous is None else previous.tables
     read = _trait_fingerprints(table, marks)
-    shown = _traits(inputs, table, read, old)
+    traits = _traits(inputs, table, read, old)
     return {
         "turns": pa.table(
-            [found.session, found.before, found.after, persons, *shown.T], schema=TURNS
+            [placed.session, placed.before, placed.after, persons, *traits.T], schema=TURNS
         ),
         "read": pa.table([read], schema=READ),
         "speakers": pa.table([pa.array(names, pa.string())], schema=SPEAKERS),
-        "members": pa.table([found.members], schema=MEMBERS),
-        "starts": pa.table([found.starts], schema=STARTS),
+        "members": pa.table([placed.members], schema=MEMBERS),
+        "starts": pa.table([placed.starts], schema=STARTS),
         **segments.update_segments(
-            _session_fingerprints(marks[found.members], found.starts),
+            _session_fingerprints(marks[placed.members], placed.starts),
             old,
-            partial(_sum_counts, inputs.tables["postings"], found.members, found.starts),
+            partial(_sum_counts, inputs.tables["postings"], placed.members, placed.starts),
             inputs.keep,
             Formula(),
         ),
@@ -93,7 +93,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 
 def _trait_fingerprints(table: pa.Table, marks: Fingerprints) -> Fingerprints:
-    """Return what the traits depend on: the text, and how much of it is the content."""
+    """Return fingerprints of what traits depend on: the text, and how much of it is content."""
     import pyarrow.compute as pc  # jobs only
 
     sizes = [pc.binary_length(chunk).to_numpy() for chunk in table.column("content").chunks]
@@ -105,28 +105,28 @@ def _traits(
     inputs: Inputs, table: pa.Table, read: Fingerprints, old: Built | None
 ) -> npt.NDArray[np.int8]:
     """Return the traits of each memory's text, [memories, traits]; a forgotten one has none."""
-    shown = np.zeros((len(read), len(Traits._fields)), np.int8)
+    traits = np.zeros((len(read), len(Traits._fields)), np.int8)
     changed = read != 0
-    if old is not None and (known := old.rows["read"]) <= len(read):
-        changed[:known] &= column_view(old["read"], "fingerprint") != read[:known]
-        kept = read[:known] != 0
+    if old is not None and (read_before := old.rows["read"]) <= len(read):
+        changed[:read_before] &= column_view(old["read"], "fingerprint") != read[:read_before]
+        is_live = read[:read_before] != 0
         for place, name in enumerate(Traits._fields):
-            shown[:known, place] = column_view(old["turns"], name) * kept
+            traits[:read_before, place] = column_view(old["turns"], name) * is_live
     rows = np.flatnonzero(changed)
     runs = np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE))
     texts = table.select(["content", "kind", "trust"])
     pieces = (pack_table(take_rows(texts, run)) for run in runs)
     mapped = map(_parse_traits, pieces) if len(runs) == 1 else inputs.map(_parse_traits, pieces)
-    for run, some in zip(runs, mapped, strict=True):
-        shown[run] = some
-    return shown
+    for run, traits_of_run in zip(runs, mapped, strict=True):
+        traits[run] = traits_of_run
+    return traits
 
 
 def _parse_traits(data: pa.Buffer) -> npt.NDArray[np.int8]:
     table = unpack_table(data)
     columns = (table.column(name).to_pylist() for name in ("content", "kind", "trust"))
-    shown = chain.from_iterable(map(of_memory, *columns))
-    return np.fromiter(shown, np.int8).reshape(-1, len(Traits._fields))
+    flags = chain.from_iterable(map(of_memory, *columns))
+    return np.fromiter(flags, np.int8).reshape(-1, len(Traits._fields))
 
 
 def _session_fingerprints(marks: Fingerprints, starts: Numbers) -> Fingerprints:
@@ -151,26 +151,26 @@ def _sum_counts(
     every = column_view(postings["documents"], "length") if runs else np.empty(0, np.int32)
     into = np.full(len(every), -1, np.int32)
     for run in runs:
-        made = []
+        lists = []
         sizes = (starts[run + 1] - starts[run]).astype(np.int64)
         for part in np.split(run, np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _MEMBERS)) + 1):
-            rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in part])
+            rows = np.concatenate([members[starts[number] : starts[number + 1]] for number in part])
             into[rows] = np.repeat(part, starts[part + 1] - starts[part])
             near = [place for place, ends in enumerate(covered) if (into[slice(*ends)] >= 0).any()]
-            made.append(gather_lists((segments.lists_of(postings, place) for place in near), into))
+            lists.append(gather_lists((segments.lists_of(postings, place) for place in near), into))
             into[rows] = -1
-        rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in run])
+        rows = np.concatenate([members[starts[number] : starts[number + 1]] for number in run])
         ends = np.cumsum(sizes)
-        yield join_lists(made), np.add.reduceat(every[rows], ends - sizes).astype(np.int32)
+        yield join_lists(lists), np.add.reduceat(every[rows], ends - sizes).astype(np.int32)
 
 
 def by_part(names: Iterable[str]) -> dict[str, set[str]]:
-    """Return for each part of the names (given, family, handle) whose it is."""
-    found: dict[str, set[str]] = {}
+    """Return the names that have each part of a name (given, family, handle)."""
+    owners: dict[str, set[str]] = {}
     for name in names:
         for part in name.removeprefix("@").split():
-            found.setdefault(part, set()).add(name)
-    return found
+            owners.setdefault(part, set()).add(name)
+    return owners
 
 
 SESSIONS_PROJECTION = Projection(
@@ -257,35 +257,35 @@ def turns(
     """Return the turns of the memories that are `live`; `said_by` tells speakers apart."""
     numbers, sessions = _numbers(_codes(memories, "session")[0], column_view(columns, "project"))
     there = live & (numbers != NONE)
-    held = np.bincount(numbers[there], minlength=sessions)
+    sizes = np.bincount(numbers[there], minlength=sessions)
     rows = np.flatnonzero(there)
-    rows = rows[held[numbers[rows]] > 1]
+    rows = rows[sizes[numbers[rows]] > 1]
     members = rows[np.lexsort((rows, column_view(columns, "created_at")[rows], numbers[rows]))]
     session, before, after = (np.full(len(live), NONE, np.int32) for _ in range(3))
     session[members] = numbers[members]
-    one, next_one = members[:-1], members[1:]
-    answered = (session[one] == session[next_one]) & (said_by[one] != said_by[next_one])
-    after[one[answered]] = next_one[answered]
-    before[next_one[answered]] = one[answered]
+    earlier, later = members[:-1], members[1:]
+    answered = (session[earlier] == session[later]) & (said_by[earlier] != said_by[later])
+    after[earlier[answered]] = later[answered]
+    before[later[answered]] = earlier[answered]
     starts = np.searchsorted(session[members], np.arange(sessions + 1))
     return Turns(session, before, after, members.astype(np.int32), starts.astype(np.int32))
 
 
 def speakers(memories: pa.Table, columns: pa.Table) -> tuple[Codes, Numbers, list[str]]:
-    """Return who said each memory, each row's place among the persons' names, and those, sorted.
+    """Return codes of the speakers, each row's place among the persons' names, and those, sorted.
 
-    Who said it is its author, else whose word it is.
+    The speaker is the author, else whose word it is.
     """
     codes, authors = _codes(memories, "created_by")
     places = {author: place for place, author in enumerate(authors)}
     trusted = [places.setdefault(trust, len(places)) for trust in TRUSTS]
     unsaid = np.append(np.array([not author for author in authors], np.bool_), True)  # -1 is last
     said_by = np.where(unsaid[codes], np.array(trusted)[column_view(columns, "trust")], codes)
-    found = [speaker_name(author) if author else None for author in authors]
+    persons_of_authors = [speaker_name(author) if author else None for author in authors]
     present = np.unique(codes)
-    names = sorted({name for code in present[present >= 0] if (name := found[code])})
+    names = sorted({name for code in present[present >= 0] if (name := persons_of_authors[code])})
     place_of = {name: place for place, name in enumerate(names)}
-    persons = [place_of.get(name, NONE) if name else NONE for name in found]
+    persons = [place_of.get(name, NONE) if name else NONE for name in persons_of_authors]
     return said_by, np.array([*persons, NONE], np.int32)[codes], names
 
 

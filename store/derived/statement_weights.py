@@ -15,7 +15,6 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from store.agents import prompt_classifier
@@ -46,7 +45,9 @@ _SUREST = 0.99  # of the classifier: its odds beyond that are no evidence
 def build_statement_weights(inputs: Inputs, previous: Previous | None) -> Tables:
     """Weigh the active statements; few enough that `previous` would save little."""
     memories = inputs.tables["memories"]
-    documents = _statement_documents(memories["columns"])
+    kinds, states = (column_view(memories["columns"], name) for name in ("kind", "state"))
+    is_statement = kinds == MEMORY_KINDS.index(STATEMENT)
+    documents = np.flatnonzero(is_statement & (states == STATES.index(ACTIVE)))
     rows = fields_of(memories, documents, ["content", "project", "session"]).to_pylist()
     texts = [row["content"] for row in rows]
     scopes = [(row["project"], row["session"]) for row in rows]
@@ -58,15 +59,8 @@ def build_statement_weights(inputs: Inputs, previous: Previous | None) -> Tables
     return {"statement_weights": pa.table(columns, schema=WEIGHTS)}
 
 
-def _statement_documents(columns: pa.Table) -> npt.NDArray[np.int64]:
-    """Return the rows of the active statements, ascending."""
-    kinds, states = column_view(columns, "kind"), column_view(columns, "state")
-    is_statement = kinds == MEMORY_KINDS.index(STATEMENT)
-    return np.flatnonzero(is_statement & (states == STATES.index(ACTIVE)))
-
-
 def read_lasting(text: str) -> float:
-    """Return how likely a statement lasts: as its likeliest sentence."""
+    """Return the probability that a statement lasts: that of its likeliest sentence."""
     return max((sentence.lasts for sentence in prompt_classifier.read(text)), default=0.0)
 
 
@@ -81,17 +75,17 @@ Scope = tuple[str | None, str | None]  # project and session
 
 
 def _count_alike(texts: Sequence[str], scopes: Sequence[Scope]) -> tuple[list[int], list[int]]:
-    """Return in how many other sessions of its project the same was said, and something of the same
-    form about other things, [texts] each.
+    """Return the numbers of other sessions of its project with the same statement, and with one of
+    the same form about other things, [texts] each.
 
     "Comments on the PR: rename X, split Y" of each week is a chore, however much it sounds like a
     rule.
     """
     terms = [frozenset(tokenizer.terms(text)) for text in texts]
-    held = Counter(term for some in terms for term in some)
-    rarity = {term: math.log(1 + len(texts) / count) for term, count in held.items()}
+    frequency = Counter(term for some in terms for term in some)
+    rarity = {term: math.log(1 + len(texts) / count) for term, count in frequency.items()}
     lengths = [sum(rarity[term] ** 2 for term in some) for some in terms]
-    rarest = [sorted(some, key=lambda term: (held[term], term))[:RAREST] for some in terms]
+    rarest = [sorted(some, key=lambda term: (frequency[term], term))[:RAREST] for some in terms]
     words = [text.casefold().split() for text in texts]
     forms = [frozenset(word) for word in words]
     pairs = [[*map(" ".join, pairwise(word))] for word in words]
