@@ -152,11 +152,11 @@ class _Gap(NamedTuple):
 def features(
     older: Claim, newer: Claim, rarity: Callable[[str], float], around: Around
 ) -> list[float]:
-    """Return what tells the relation of two claims; `rarity` of a term is 0 to 1."""
+    """Return the features of a pair of claims; `rarity` of a term is 0 to 1."""
     a, b = _content(older), _content(newer)
     shared = older.terms & newer.terms
     gaps, matched = _align(a, b)
-    found = [
+    return [
         *_coverage(older, newer, shared, rarity),
         *_key_features(older, newer),
         *_gap_features(gaps, matched, len(a), len(b)),
@@ -166,41 +166,40 @@ def features(
         *_around_features(newer, around, has_offer=_offers(older, newer)),
         *_succession_features(older, newer),
     ]
-    return found
 
 
 def _content(claim: Claim) -> list[tuple[Token, bool]]:
     """Return the tokens that say something, and whether each stands before the first copula."""
-    found: list[tuple[Token, bool]] = []
+    content: list[tuple[Token, bool]] = []
     is_subject = True
     for token in claim.tokens:
-        if found and is_subject and is_copula(token):
+        if content and is_subject and is_copula(token):
             is_subject = False
         if token.term:
-            found.append((token, is_subject))
+            content.append((token, is_subject))
     if is_subject:  # no copula: no part of it is known to be its subject
-        found = [(token, False) for token, _ in found]
-    return found[:_MOST_TOKENS]
+        content = [(token, False) for token, _ in content]
+    return content[:_MOST_TOKENS]
 
 
 def _align(
     a: Sequence[tuple[Token, bool]], b: Sequence[tuple[Token, bool]]
 ) -> tuple[list[_Gap], int]:
-    """Return what differs between two rows of tokens, in order, and how many are the same."""
-    one, other = [token.term for token, _ in a], [token.term for token, _ in b]
-    n, m = len(one), len(other)
+    """Return the differences of two rows of tokens, in order, and the number of equal ones."""
+    older, newer = [token.term for token, _ in a], [token.term for token, _ in b]
+    n, m = len(older), len(newer)
     table = [[0] * (m + 1)]
     for x in range(n - 1, -1, -1):
-        below, term = table[-1], one[x]
+        below, term = table[-1], older[x]
         row = [0] * (m + 1)
         for y in range(m - 1, -1, -1):
-            row[y] = below[y + 1] + 1 if term == other[y] else max(below[y], row[y + 1])
+            row[y] = below[y + 1] + 1 if term == newer[y] else max(below[y], row[y + 1])
         table.append(row)
     table.reverse()
     gaps: list[_Gap] = []
     matched = x = y = start_a = start_b = 0
     while x < n and y < m:
-        if one[x] == other[y]:
+        if older[x] == newer[y]:
             if x > start_a or y > start_b:
                 gaps.append(_gap(a[start_a:x], b[start_b:y]))
             matched, x, y = matched + 1, x + 1, y + 1
@@ -312,7 +311,7 @@ def _gap_features(gaps: Sequence[_Gap], matched: int, n: int, m: int) -> list[fl
 
 
 def _value_features(older: Claim, newer: Claim) -> list[float]:
-    """Return how the values of both stand to each other: the same word beside another value."""
+    """Return the features of both claims' values: the same word beside another value."""
     before = after = same_slot = 0
     groups_a = {(_GROUPS[kind], value) for kind, value, _, _ in older.values}
     groups_b = {(_GROUPS[kind], value) for kind, value, _, _ in newer.values}
@@ -374,17 +373,17 @@ def _cue_features(older: Claim, newer: Claim) -> list[float]:
 
 
 def is_settled(older: Claim, newer: Claim) -> bool:
-    """Return whether the later claim decides where the earlier one only considered."""
+    """True if the later claim decides where the earlier one only considered."""
     return older.has("tentative") and newer.has("firm") and not newer.has("tentative")
 
 
 def is_outranked(older: Claim, newer: Claim) -> bool:
-    """Return whether the later claim was decided above the earlier one."""
+    """True if the later claim was decided above the earlier one."""
     return NO_RANK < older.rank < newer.rank
 
 
 def has_same_body(older: Claim, newer: Claim) -> bool:
-    """Return whether claims say the same, one of them under a key or by its source."""
+    """True if claims say the same, one of them under a key or by its source."""
     is_one_slot = not older.key or not newer.key or older.key == newer.key
     return is_one_slot and older.body == newer.body and len(older.body.split()) >= _BODY
 
@@ -409,7 +408,7 @@ def _shape_features(
 
 
 def _offers(older: Claim, newer: Claim) -> bool:
-    """Return whether the later claim has a value of a kind that the earlier one has, too."""
+    """True if the later claim has a value of a kind that the earlier one has, too."""
     kinds = {_GROUPS[kind] for kind, _, _, _ in newer.values}
     return any(_GROUPS[kind] in kinds for kind, _, _, _ in older.values)
 
@@ -434,8 +433,8 @@ def _around_features(newer: Claim, around: Around, *, has_offer: bool) -> list[f
 
 
 def _succession_features(older: Claim, newer: Claim) -> list[float]:
-    """Return what tells that a later day's claim gives a successor: another choice of a kind,
-    another value of the same look or unit, an old value that is named where a change is announced.
+    """Return the features of a later day's successor: another choice of a kind, another value of
+    the same look or unit, an old value that is named where a change is announced.
     """
     chosen, chooses = choices(older), choices(newer)
     is_other = _names_another(chosen, chooses)
@@ -477,11 +476,11 @@ def _succession_features(older: Claim, newer: Claim) -> list[float]:
 
 def choices(claim: Claim) -> dict[str, set[str]]:
     """Return the tools and the like that a claim names, by their kind."""
-    found: dict[str, set[str]] = {}
+    by_kind: dict[str, set[str]] = {}
     for token in claim.tokens:
         if (kind := CHOICES.get(token.text)) is not None:
-            found.setdefault(kind, set()).add(token.text)
-    return found
+            by_kind.setdefault(kind, set()).add(token.text)
+    return by_kind
 
 
 def _is_request(claim: Claim) -> bool:
@@ -490,13 +489,13 @@ def _is_request(claim: Claim) -> bool:
     return bool(claim.tokens) and claim.tokens[0].text in REQUESTS
 
 
-def _likeness(one: str, other: str) -> float:
-    """Return how much two values look alike: the share of letters they begin and end with."""
-    shorter = min(len(one), len(other))
-    start = next((n for n in range(shorter) if one[n] != other[n]), shorter)
+def _likeness(a: str, b: str) -> float:
+    """Return the likeness of two values: the share of letters that both begin and end with."""
+    shorter = min(len(a), len(b))
+    start = next((n for n in range(shorter) if a[n] != b[n]), shorter)
     rest = shorter - start
-    end = next((n for n in range(rest) if one[-1 - n] != other[-1 - n]), rest)
-    return (start + end) / max(len(one), len(other))
+    end = next((n for n in range(rest) if a[-1 - n] != b[-1 - n]), rest)
+    return (start + end) / max(len(a), len(b))
 
 
 Probabilities = npt.NDArray[np.float32]
@@ -506,8 +505,8 @@ def relations(pairs: Sequence[Sequence[float]]) -> Probabilities:
     """Return the probabilities of RELATIONS for the features of some pairs, [pairs, relations]."""
     models = _models()
     x = np.asarray(pairs, np.float32).reshape(len(pairs), -1)
-    found: Probabilities = np.mean([judge(model, x) for model in models], 0, dtype=np.float32)
-    return found
+    mean: Probabilities = np.mean([judge(model, x) for model in models], 0, dtype=np.float32)
+    return mean
 
 
 def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
@@ -517,15 +516,16 @@ def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
     hidden = np.tanh(x @ model.first + model.first_bias)
     scores = hidden @ model.second + model.second_bias + x @ model.direct
     exponents = np.exp(scores - scores.max(1, keepdims=True))
-    found: Probabilities = (exponents / exponents.sum(1, keepdims=True)).astype(np.float32)
-    return found
+    shares: Probabilities = (exponents / exponents.sum(1, keepdims=True)).astype(np.float32)
+    return shares
 
 
 def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> float:
-    """Return how likely a change is, given the `chance` by the features: who decided it, and
-    that it was decided at all, make a likely one sure; who decides over others makes one possible.
-    On another day the same with another value is sure where it is likely, another choice of a kind
-    where it is possible.
+    """Return the probability of a change, given the `chance` by the features.
+
+    That it was decided, and by whom, makes a likely one sure; who decides over others makes one
+    possible. On another day the same with another value is sure where it is likely, another choice
+    of a kind where it is possible.
     """
     is_near = 0 <= around.turns <= _APART
     if not is_near and (
@@ -545,7 +545,7 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
 
 
 def restates(older: Claim, newer: Claim) -> bool:
-    """Return whether claims give the same value, one of them under a key: "vendor: Acme Ltd", "we
+    """True if claims give the same value, one of them under a key: "vendor: Acme Ltd", "we
     go with Acme Ltd".
     """
     if any(newer.cues & ~older.cues & 1 << CUES.index(cue) for cue in _DIFFERENT):
@@ -559,12 +559,12 @@ def restates(older: Claim, newer: Claim) -> bool:
 
 
 def may_repeat(older: Claim, newer: Claim) -> bool:
-    """Return whether claims share so many words that the later one may only say it again."""
+    """True if claims share so many words that the later one may only say it again."""
     return len(older.terms & newer.terms) >= _ALIKE * len(older.terms | newer.terms)
 
 
 def may_be_over(older: Claim, newer: Claim) -> bool:
-    """Return whether a later claim may put an end to an earlier one: what it tells of the past, or
+    """True if a later claim may put an end to an earlier one: what it tells of the past, or
     only repeats, is not over by it, and what it calls wrong has to be the earlier one.
     """
     if newer.has("past") and not any(newer.has(cue) for cue in ("now", "instead", "moved")):
@@ -573,8 +573,8 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
         return False
     if newer.has("label") and older.key and older.key == newer.key:
         return True
-    given = {(kind, value) for kind, value, *_ in older.values}
-    adds = any((kind, value) not in given for kind, value, *_ in newer.values)
+    values_before = {(kind, value) for kind, value, *_ in older.values}
+    adds = any((kind, value) not in values_before for kind, value, *_ in newer.values)
     # "cancel that" ends no record that it was cancelled
     if older.has("ends") and (newer.has("ends") or newer.has("back")) and not adds:
         return False
@@ -597,7 +597,7 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
 
 
 def most_likely(older: Claim, newer: Claim, around: Around) -> float:
-    """Return how likely a change may be at most, whatever its features: 0 where they share nothing
+    """Return the highest probability of a change, whatever its features: 0 where they share nothing
     and the later one does not point at what is just before it, or where they stand in different
     sessions and share too little, or one reports a fault or asks for something; UNSURE where it is
     doubtful.
@@ -630,7 +630,7 @@ def most_likely(older: Claim, newer: Claim, around: Around) -> float:
 
 
 def is_succeeded(older: Claim, newer: Claim) -> bool:
-    """Return whether the later claim announces another choice of the kind that the earlier names,
+    """True if the later claim announces another choice of the kind that the earlier names,
     and is about nothing else: after "we use npm" "we moved to pnpm", not "the docs moved to pnpm".
     """
     if not newer.cues & _CHANGES or any(newer.has(cue) for cue in ("tentative", "fault", "past")):
@@ -642,15 +642,15 @@ def is_succeeded(older: Claim, newer: Claim) -> bool:
 
 
 def is_said_anew(older: Claim, newer: Claim) -> bool:
-    """Return whether the later claim says all that the earlier one does, with another value, or
+    """True if the later claim says all that the earlier one does, with another value, or
     that it is so no longer.
     """
     if any(newer.has(cue) for cue in ("tentative", "fault", "past", "if")):
         return False
     values = {value for _, value, _, _ in older.values}
     words = (token for token in older.tokens if token.term and token.text not in values)
-    said = {token.term for token in words if not parse(token.text).cues}
-    if len(said) < _SAID or not said <= newer.terms:
+    statement_terms = {token.term for token in words if not parse(token.text).cues}
+    if len(statement_terms) < _SAID or not statement_terms <= newer.terms:
         return False
     others = _other_values(older, newer)
     is_so = bool(others) or newer.has("no_longer")
@@ -661,7 +661,7 @@ def _other_values(older: Claim, newer: Claim) -> set[str]:
     """Return the values of the later claim that are others of the kind and unit of an earlier one,
     which it does not give.
     """
-    given = {value for _, value, _, _ in newer.values}
+    new_values = {value for _, value, _, _ in newer.values}
     return {
         new
         for kind, value, _, unit in older.values
@@ -669,13 +669,13 @@ def _other_values(older: Claim, newer: Claim) -> set[str]:
         if kind == other
         and value != new
         and unit == other_unit
-        and value not in given
+        and value not in new_values
         and kind not in (STATUS, NAME)
     }
 
 
 def _is_about_nothing_else(older: Claim, newer: Claim, but: Collection[str]) -> bool:
-    """Return whether the later claim names nothing that the earlier one does not, `but` for some
+    """True if the later claim names nothing that the earlier one does not, `but` for some
     words, days and what announces a change: "the limit for avatars" is another one than the limit.
     """
     return all(
@@ -690,7 +690,7 @@ def _names_another(chosen: Mapping[str, set[str]], chooses: Mapping[str, set[str
 
 
 def _is_of_its_day(older: Claim, newer: Claim) -> bool:
-    """Return whether one of two claims reports a fault or asks for something, as is done every day
+    """True if one of two claims reports a fault or asks for something, as is done every day
     in like words, and gives no other value.
     """
     if older.has("fault") or newer.has("fault"):
@@ -703,7 +703,7 @@ def _is_of_its_day(older: Claim, newer: Claim) -> bool:
 
 
 def _points(claim: Claim) -> bool:
-    """Return whether a claim is about something said before: it points at it, or only gives a value
+    """True if a claim is about something said before: it points at it, or only gives a value
     or a choice.
     """
     if claim.values or any(claim.has(cue) for cue in ("instead", "back", "firm")):
@@ -712,7 +712,7 @@ def _points(claim: Claim) -> bool:
 
 
 def _has_same_slot(older: Claim, newer: Claim) -> bool:
-    """Return whether the same word stands before other values of a kind."""
+    """True if the same word stands before other values of a kind."""
     was = {(_GROUPS[kind], left): value for kind, value, left, _ in older.values if left}
     return any(
         was.get((_GROUPS[kind], left), value) != value for kind, value, left, _ in newer.values
@@ -720,7 +720,7 @@ def _has_same_slot(older: Claim, newer: Claim) -> bool:
 
 
 def is_doubtful(older: Claim, newer: Claim) -> bool:
-    """Return whether a change is at most likely, whatever its features: the later claim announces
+    """True if a change is at most likely, whatever its features: the later claim announces
     nothing and differs in two places, is filed under another key, or ends something else.
     """
     a, b = frozenset(older.key), frozenset(newer.key)
@@ -753,21 +753,21 @@ def _has_values(gap: _Gap) -> bool:
 
 
 def _is_mixed(gap: _Gap) -> bool:
-    """Return whether more than a value differs at a place: words and values on both sides."""
+    """True if more than a value differs at a place: words and values on both sides."""
     return all(
         len(side) > 2 and {WORD} < {token.kind for token in side} for side in (gap.older, gap.newer)
     )
 
 
 def _ended_terms(claim: Claim) -> frozenset[str]:
-    """Return what a claim says to be over: its words but for those that say so, and the reason."""
-    found: list[str] = []
+    """Return the terms that a claim ends: its words but for those that say so, and the reason."""
+    ended: list[str] = []
     for token in claim.tokens:
-        if token.text in _REASONS and found:
+        if token.text in _REASONS and ended:
             break
         if token.term and token.kind != DATE and not parse(token.text).has("ends"):
-            found.append(token.term)
-    return frozenset(found)
+            ended.append(token.term)
+    return frozenset(ended)
 
 
 class Model(NamedTuple):
@@ -787,9 +787,9 @@ def _models() -> list[Model]:
     """Return the networks, whose judgments are averaged."""
     with np.load(WEIGHTS) as arrays:
         parts = [arrays[name].astype(np.float32) for name in Model._fields]
-    return [Model(*some) for some in zip(*parts, strict=True)]
+    return [Model(*weights) for weights in zip(*parts, strict=True)]
 
 
 def rarity_of(count: int, claims: int) -> float:
-    """Return how rare a term is that so many of some claims hold: 1 for one that is new."""
+    """Return the rarity of a term that `count` of some claims hold: 1 for one that is new."""
     return 1.0 - math.log1p(count) / math.log1p(claims + 2)

@@ -148,21 +148,6 @@ _BRAND = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")  # GlobeTrain, whatever clas
 _HYPHENED = re.compile(r"[^\W\d_]+(?:-[^\W_]+)+")
 
 # what a token is, by its place in the features of a pair
-KINDS = (
-    "word",
-    "number",
-    "money",
-    "percent",
-    "version",
-    "date",
-    "time",
-    "id",
-    "host",
-    "path",
-    "ident",
-    "name",
-    "status",
-)
 WORD, NUMBER, MONEY, PERCENT, VERSION, DATE, TIME, ID, HOST, PATH, IDENT, NAME, STATUS = range(13)
 _VALUES = frozenset(range(1, 13))
 
@@ -212,33 +197,25 @@ def _has_cue(cues: int, cue: str) -> bool:
 
 
 def has_any_cue(text: str, wanted: Iterable[str]) -> bool:
-    """Return whether a claim of this text has one of some cues; it is not taken apart for that."""
+    """True if a claim of this text has one of some cues; it is not taken apart for that."""
     cues = _cues(_folded(text))
     return any(_has_cue(cues, cue) for cue in wanted)
 
 
 def claim_spans(text: str) -> list[tuple[int, int]]:
-    """Return where the claims of a text begin and end, in order, at most MOST: the first ones."""
+    """Return the spans of a text's claims, in order, at most MOST: the first ones."""
     text = text[:LOOKED_AT]
     spans: list[tuple[int, int]] = []
-    at = 0
-    for fence in (
-        *((match.start(), match.end()) for match in _FENCE.finditer(text)),
-        (len(text), -1),
-    ):
-        spans += _sentence_spans(text, at, fence[0])
-        at = fence[1]
+    start = 0
+    fences = [match.span() for match in _FENCE.finditer(text)]
+    for end, after_fence in (*fences, (len(text), len(text))):
+        for stop in _END.finditer(text, start, end):
+            if not _ABBREVIATION.search(text, max(start, stop.start() - 8), stop.start()):
+                spans += _trimmed(text, start, stop.start())
+                start = stop.end()
+        spans += _trimmed(text, start, end)
+        start = after_fence
     return spans[:MOST]
-
-
-def _sentence_spans(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    start = at
-    for stop in _END.finditer(text, at, end):
-        if _ABBREVIATION.search(text, max(start, stop.start() - 8), stop.start()):
-            continue
-        yield from _trimmed(text, start, stop.start())
-        start = stop.end()
-    yield from _trimmed(text, start, end)
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -274,8 +251,8 @@ def parse(text: str) -> Claim:
             break
         body = body[match.end() :]  # "Update: ..." names no slot
         match = _KEY.match(body)
-    if (kept := _KEPT.match(body)) is not None:
-        body = body[kept.end() :]
+    if (unchanged := _KEPT.match(body)) is not None:
+        body = body[unchanged.end() :]
     quoted = " ".join(
         other[1]
         for other in re.finditer(
@@ -292,7 +269,7 @@ def parse(text: str) -> Claim:
 
 
 def _speaker(body: str) -> tuple[int, int]:
-    """Return the rank of who says something, and where what is said begins."""
+    """Return the rank of the speaker, and the place where the statement begins."""
     for pattern in _SPEAKERS:
         match = pattern.match(body)
         if match is not None and (rank := _rank(match[1])) != NO_RANK and match.end() < len(body):
@@ -327,9 +304,7 @@ def _cues(folded: str) -> int:
 
 @lru_cache(maxsize=_WORDS)
 def _phrases(word: str) -> tuple[tuple[Sequence[str], int], ...]:
-    """Return the phrases of a cue that begin with a word: what has to follow it, and the cue's
-    bit.
-    """
+    """Return the phrases that begin with a word: the words that have to follow, the cue's bit."""
     phrases = [*_PHRASES.get(word, ())]
     for length in _PREFIX_LENGTHS:
         if length > len(word):
@@ -449,12 +424,12 @@ def _term(folded: str, kind: int) -> str:
     if kind == ID:
         return folded
     if kind in _VALUES:
-        found = tokenizer.terms(folded)
-        return found[0] if found else folded
+        terms = tokenizer.terms(folded)
+        return terms[0] if terms else folded
     if folded in GENERIC or folded in _ANNOUNCING:
         return ""
-    found = tokenizer.terms(folded)
-    return found[0] if found and found[0] not in GENERIC else ""
+    terms = tokenizer.terms(folded)
+    return terms[0] if terms and terms[0] not in GENERIC else ""
 
 
 def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, str, str, str]]:
@@ -482,7 +457,7 @@ def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, str, str, str]]:
 
 
 def is_copula(token: Token) -> bool:
-    """Return whether a token joins what a sentence is about and what it says of it."""
+    """True if a token joins what a sentence is about and what it says of it."""
     return token.text in COPULAS
 
 
@@ -490,14 +465,14 @@ _CHANGES = ("label", "recant", "instead", "moved", "no_longer", "ends", "falsifi
 
 
 def announces(claim: Claim) -> bool:
-    """Return whether a claim has words that announce a change."""
+    """True if a claim has words that announce a change."""
     return any(claim.has(cue) for cue in _CHANGES)
 
 
 def tells_of_past(text: str) -> bool:
-    """Return whether each claim of a text says how it was: "originally it was May 3"."""
-    found = claims(text)
-    return bool(found) and all(
+    """True if each claim of a text is about the past: "originally it was May 3"."""
+    every = claims(text)
+    return bool(every) and all(
         claim.has("past") and not any(claim.has(cue) for cue in ("now", "moved", "instead"))
-        for claim in found
+        for claim in every
     )

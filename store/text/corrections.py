@@ -69,12 +69,12 @@ def correction(older: Statement, newer: Statement) -> tuple[str, str] | None:
 
     None where they say the same, or may as well be two facts.
     """
-    found = differences(older, newer)
-    if len(found) != 1 or (older.is_relative and not _is_by_now(older)):
+    places = differences(older, newer)
+    if len(places) != 1 or (older.is_relative and not _is_by_now(older)):
         return None
     if newer.is_relative and not _is_by_now(newer):
         return None
-    place, was, is_now = found[0]
+    place, was, is_now = places[0]
     kind = _kind(was)
     if kind is None or kind != _kind(is_now):
         return None
@@ -82,7 +82,7 @@ def correction(older: Statement, newer: Statement) -> tuple[str, str] | None:
 
 
 def _is_by_now(statement: Statement) -> bool:
-    """Return whether "now" is all that dates a statement: it then says what holds."""
+    """True if "now" is all that dates a statement: it then tells the present state."""
     return NOW.issuperset(RELATIVE.intersection(statement.said))
 
 
@@ -90,11 +90,11 @@ def _kind(value: str) -> str | None:
     return next((name for name, form in _KINDS if form.fullmatch(value)), None)
 
 
-def _is_said_of_it(said: list[str], place: int, kind: str) -> bool:
-    """Return whether the value at a place is what its sentence says of what it names."""
-    start = max((at for at in range(place) if said[at] == STOP), default=-1) + 1
-    subject = said[start:place]
-    if not _ends_clause(said, place) or not _UNNAMED.isdisjoint(subject):
+def _is_said_of_it(tokens: list[str], place: int, kind: str) -> bool:
+    """True if the value at a place is the one that its sentence gives to what it names."""
+    start = max((at for at in range(place) if tokens[at] == STOP), default=-1) + 1
+    subject = tokens[start:place]
+    if not _ends_clause(tokens, place) or not _UNNAMED.isdisjoint(subject):
         return False
     if all(token in FUNCTION or is_mark(token) or token in _UNITS for token in subject):
         return False
@@ -105,22 +105,22 @@ def _is_said_of_it(said: list[str], place: int, kind: str) -> bool:
             return False
     if before in _SAYS:
         return True
-    if kind in ("date", "time") or not _holds(subject):
+    if kind in ("date", "time") or not _tells_state(subject):
         return False
     return before in _AT or before in _MOST or before in _USES
 
 
-def _ends_clause(said: list[str], place: int) -> bool:
-    after = said[place + 1]
+def _ends_clause(tokens: list[str], place: int) -> bool:
+    after = tokens[place + 1]
     if after in _UNITS or is_mark(after):
         if after == MARK + "?":
             return False
-        after = said[place + 2] if place + 2 < len(said) else STOP
+        after = tokens[place + 2] if place + 2 < len(tokens) else STOP
     return after == STOP or after in _REASONS
 
 
-def _holds(subject: list[str]) -> bool:
-    """Return whether a sentence tells how things are, and not what happened once, or nothing."""
+def _tells_state(subject: list[str]) -> bool:
+    """True if a sentence tells how things are, and not what happened once, or nothing."""
     words = set(subject)
     if not words.isdisjoint(_HAPPENED):
         return False

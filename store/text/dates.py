@@ -82,35 +82,33 @@ def _table(language: str) -> dict[str, str]:
     for entry in _ENTRIES[language].split("|"):
         token, *words = entry.split()
         table |= dict.fromkeys(words, token)
-    for names, some in zip((MONTHS, WEEKDAYS, COUNTED[1:]), _ORDERED[language], strict=True):
-        table |= dict(zip(some.split(), names, strict=False))
+    for names, words_in_order in zip(
+        (MONTHS, WEEKDAYS, COUNTED[1:]), _ORDERED[language], strict=True
+    ):
+        table |= dict(zip(words_in_order.split(), names, strict=False))
     return table
 
 
 _TABLES = {language: _table(language) for language in _ENTRIES}
 
 
-def time_tokens(text: str, language: str | None = "en") -> list[str]:
-    """Return the words and signs of a text, those of time in the vocabulary, the others folded.
+def _in_vocabulary(words: list[str], language: str) -> list[str]:
+    """Return words and signs, those of time in the vocabulary, the others folded.
 
     A language without a table is read as English. "may" in lower case is left out where no number
     beside it makes it a month.
     """
-    return _in_vocabulary(_TOKEN.findall(text.replace("\u2019", "'")), language)
-
-
-def _in_vocabulary(words: list[str], language: str | None) -> list[str]:
-    table = _TABLES.get(language or "en", _TABLES["en"])
-    found: list[str] = []
+    table = _TABLES.get(language, _TABLES["en"])
+    translated: list[str] = []
     for place, word in enumerate(words):
         folded = word.casefold().replace("il y a", "il-y-a")
         is_verb = word == "may" and not _is_month(words, place)
-        found.append("~" if is_verb else table.get(folded, folded))
-    return found
+        translated.append("~" if is_verb else table.get(folded, folded))
+    return translated
 
 
 def _is_month(words: list[str], place: int) -> bool:
-    """Return whether a "may" at a place is a month: "7th may", "may 7?", "may 2023"."""
+    """True if a "may" at a place is a month: "7th may", "may 7?", "may 2023"."""
     before = words[place - 1] if place else ""
     after = words[place + 1] if place + 1 < len(words) else ""
     last = words[place + 2] if place + 2 < len(words) else ""
@@ -146,7 +144,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def is_date(self) -> bool:
-        """Whether it names a date or a weekday, which texts do too: "no deploys on Friday"."""
+        """True if it names a date or a weekday, which texts do too: "no deploys on Friday"."""
         return self.has_name or any(letter.isdigit() for letter in self.words)
 
     def cut(self, text: str) -> str:
@@ -174,12 +172,11 @@ def interval(text: str, at: int, language: str | None = "en") -> Interval | None
     spans = [token.span() for token in tokens]
     has_number = any(map(plain.__contains__, ("19", "20", ".")))  # else no year and no date
     today = datetime.fromtimestamp(at / 1e6, UTC).date()
-    for one in (language,) if language else _TABLES:
-        read = _in_vocabulary(words, one)
-        if (has_number or not _TELLING.isdisjoint(read)) and (
-            found := _read_interval(text, read, spans, today)
-        ):
-            return found
+    for name in (language,) if language else _TABLES:
+        read = _in_vocabulary(words, name)
+        if has_number or not _TELLING.isdisjoint(read):
+            if (time := _read_interval(text, read, spans, today)) is not None:
+                return time
     return None
 
 
@@ -212,18 +209,18 @@ def _read_interval(
 
 
 def _find_times(read: str, today: date) -> list[tuple[int, int, Days]]:
-    """Return where times are named, and their days, in order; the earlier rule wins a place."""
-    found: list[tuple[int, int, Days]] = []
+    """Return the spans that name times, and their days, in order; the earlier rule wins a place."""
+    times: list[tuple[int, int, Days]] = []
     for pattern, days in _RULES:
         for match in pattern.finditer(read):
             start, end = match.span()
-            if any(start < other_end and other < end for other, other_end, _ in found):
+            if any(start < other_end and other < end for other, other_end, _ in times):
                 continue
             try:
-                found.append((start, end, days(match, today)))
+                times.append((start, end, days(match, today)))
             except (ValueError, OverflowError):
                 continue  # the 31st of February; a thousand years ago
-    return sorted(found)
+    return sorted(times)
 
 
 def _side(read: str, start: int) -> str | None:
@@ -332,28 +329,13 @@ def _ago(match: re.Match[str], today: date) -> Days:
     return _period(match["unit"], _number(match["count"]), today)
 
 
-def _since(since: date, until: date, today: date) -> Days:
-    return since, today + _DAY
-
-
-def _after(since: date, until: date, today: date) -> Days:
-    return until, today + _DAY
-
-
-def _before(since: date, until: date, today: date) -> Days:
-    return _EPOCH, since
-
-
-def _until(since: date, until: date, today: date) -> Days:
-    return _EPOCH, until
-
-
 _SIDES: Mapping[str, Callable[[date, date, date], Days]] = {
-    "since": _since,
-    "after": _after,
-    "before": _before,
-    "ago": _before,  # "vor dem 5. Mai": before; "vor zwei Tagen" has it inside
-    "until": _until,
+    "since": lambda since, until, today: (since, today + _DAY),
+    "after": lambda since, until, today: (until, today + _DAY),
+    "before": lambda since, until, today: (_EPOCH, since),
+    # "vor dem 5. Mai": before; "vor zwei Tagen" has it inside
+    "ago": lambda since, until, today: (_EPOCH, since),
+    "until": lambda since, until, today: (_EPOCH, until),
 }
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)})"
 _UNIT = rf"(?P<unit>{'|'.join(UNITS)})"
@@ -397,4 +379,4 @@ _WRITTEN: tuple[tuple[str, Read], ...] = (
     ),
     (rf"{_WEEKDAY} last", _weekday),
 )
-_RULES = tuple((re.compile(rf"(?<!\S)(?:{one})(?!\S)"), days) for one, days in _WRITTEN)
+_RULES = tuple((re.compile(rf"(?<!\S)(?:{rule})(?!\S)"), days) for rule, days in _WRITTEN)

@@ -53,9 +53,9 @@ def whole_sentences(text: str, limit: int) -> str:
 
 
 def _ends(text: str, codes: Sequence[tuple[int, int]]) -> list[int]:
-    """Return where the sentences of a text end, none of them within code."""
-    found = (match.end() for match in _SENTENCE_END.finditer(text))
-    return [end for end in found if not any(start < end < stop for start, stop in codes)]
+    """Return the ends of a text's sentences, none of them within code."""
+    ends = (match.end() for match in _SENTENCE_END.finditer(text))
+    return [end for end in ends if not any(start < end < stop for start, stop in codes)]
 
 
 def _before_code(head: str, cut: int, codes: Sequence[tuple[int, int]]) -> str:
@@ -70,8 +70,8 @@ def without_listings(text: str) -> str:
     """Return a Markdown text without long blocks of code, lines that part it and marks of headings;
     unchanged where that leaves nothing.
     """
-    told = _FENCED.sub(_short_code, text) if "```" in text or "~~~" in text else text
-    return _HEADING.sub("", _PARTING.sub("", told)).strip() or text
+    brief = _FENCED.sub(_short_code, text) if "```" in text or "~~~" in text else text
+    return _HEADING.sub("", _PARTING.sub("", brief)).strip() or text
 
 
 def _short_code(code: re.Match[str]) -> str:
@@ -102,29 +102,29 @@ def passage(text: str, limit: int, score: Score) -> str:
     scores = list(map(score, parts))
     if not any(scores[1:]):
         return one_line(text, limit)
-    room, kept = limit, set[int]()
+    room, chosen = limit, set[int]()
     for place in sorted(range(len(parts)), key=lambda at: (-scores[at], at)):
         if len(parts[place]) + len(MORE) <= room:
-            kept.add(place)
+            chosen.add(place)
             room -= len(parts[place]) + len(MORE)
-    if not kept:
+    if not chosen:
         return one_line(text, limit)
-    shown = [
-        parts[place] if not place or place - 1 in kept else f"... {parts[place]}"
-        for place in sorted(kept)
+    passages = [
+        parts[place] if not place or place - 1 in chosen else f"... {parts[place]}"
+        for place in sorted(chosen)
     ]
-    return " ".join(shown) + ("" if len(parts) - 1 in kept else MORE)
+    return " ".join(passages) + ("" if len(parts) - 1 in chosen else MORE)
 
 
 def fitting(parts: Sequence[str], limit: int, score: Score) -> list[str]:
     """Return the parts that fit, in their order: those that tell most, then the earliest."""
     scores = list(map(score, parts))
-    room, kept = limit, set[int]()
+    room, chosen = limit, set[int]()
     for place in sorted(range(len(parts)), key=lambda at: (-scores[at], at)):
-        if len(parts[place]) <= room or not kept:
-            kept.add(place)
+        if len(parts[place]) <= room or not chosen:
+            chosen.add(place)
             room -= len(parts[place]) + 1
-    return [one_line(parts[place], limit) for place in sorted(kept)]
+    return [one_line(parts[place], limit) for place in sorted(chosen)]
 
 
 def first_sentence(text: str, limit: int) -> str:

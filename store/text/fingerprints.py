@@ -66,14 +66,16 @@ def of(texts: Iterable[str], salt: bytes) -> Marks:
     runs, firsts, words = set[bytes](), set[bytes](), set[bytes]()
     lengths, short = set[int](), 0
     for text in dict.fromkeys(texts):
-        said = split(text)
-        cut = [one for one in _cut(said) if len(one) > 1 and len(" ".join(one)) >= LEAST_RUN]
-        long = [word for word in said if len(word) >= LEAST_WORD]
-        short += bool(said) and not cut and not long
-        runs |= {_hash(" ".join(one), salt) for one in cut}
-        firsts |= {_hash(one[0], salt) for one in cut}
+        words_of_text = split(text)
+        runs_of_text = [
+            run for run in _cut(words_of_text) if len(run) > 1 and len(" ".join(run)) >= LEAST_RUN
+        ]
+        long = [word for word in words_of_text if len(word) >= LEAST_WORD]
+        short += bool(words_of_text) and not runs_of_text and not long
+        runs |= {_hash(" ".join(run), salt) for run in runs_of_text}
+        firsts |= {_hash(run[0], salt) for run in runs_of_text}
         words |= {_hash(word, salt) for word in long}
-        lengths |= {len(one) for one in cut}
+        lengths |= {len(run) for run in runs_of_text}
     return Marks(
         salt,
         frozenset(runs),
@@ -89,12 +91,12 @@ def of_erase_request(texts: Iterable[str], salt: bytes) -> Marks:
 
     A text without a letter or digit has none.
     """
-    said = [words for text in texts if (words := split(text))]
+    split_texts = [words for text in texts if (words := split(text))]
     return Marks(
         salt,
-        frozenset(_hash(" ".join(words), salt) for words in said),
-        frozenset(_hash(words[0], salt) for words in said),
-        lengths=tuple(sorted({len(words) for words in said})),
+        frozenset(_hash(" ".join(words), salt) for words in split_texts),
+        frozenset(_hash(words[0], salt) for words in split_texts),
+        lengths=tuple(sorted({len(words) for words in split_texts})),
     )
 
 
@@ -103,12 +105,12 @@ def alone(words: frozenset[bytes], salt: bytes) -> Marks:
     return Marks(salt, words, words, lengths=(1,) if words else ())
 
 
-def _cut(said: list[str]) -> Iterator[list[str]]:
+def _cut(words: list[str]) -> Iterator[list[str]]:
     """Yield a text's runs; the last one ends with it."""
     at = 0
-    while at < len(said):
-        length = RUN if len("".join(said[at : at + RUN])) >= _SHORT else 2 * RUN
-        yield said[at : at + length] if at + length <= len(said) else said[-length:]
+    while at < len(words):
+        length = RUN if len("".join(words[at : at + RUN])) >= _SHORT else 2 * RUN
+        yield words[at : at + length] if at + length <= len(words) else words[-length:]
         at += length
 
 
@@ -124,38 +126,37 @@ class Looker:
 
     def __init__(self, marks: Marks) -> None:
         self.marks = marks
-        self._known = _Known(marks)
+        self._hashes = _Hashes(marks)
 
     def runs(self, text: str) -> set[bytes]:
         """The runs that a text holds."""
-        return {run for _, run in self._runs(split(text))}
+        return set(self._runs(split(text)))
 
     def words(self, text: str) -> set[bytes]:
         """The words of the marks that a text holds."""
-        known = self._known
-        wanted = self.marks.words
+        hashes, wanted = self._hashes, self.marks.words
         return {
-            data for word in split(text) if (data := known[word]) is not None and data in wanted
+            data for word in split(text) if (data := hashes[word]) is not None and data in wanted
         }
 
     def holds(self, text: str, *, words: bool = False) -> bool:
-        """Whether a text holds any run, or with `words` any word."""
-        said = split(text)
-        is_there = next(self._runs(said), None) is not None
-        known, wanted = self._known, self.marks.words
-        return is_there or (words and any(known[word] in wanted for word in said))
+        """True if a text holds any run, or with `words` any word."""
+        in_text = split(text)
+        if next(self._runs(in_text), None) is not None:
+            return True
+        return words and any(self._hashes[word] in self.marks.words for word in in_text)
 
-    def _runs(self, said: list[str]) -> Iterator[tuple[int, bytes]]:
-        known, firsts = self._known, self.marks.firsts
-        for at, word in enumerate(said):
-            if known[word] in firsts:
+    def _runs(self, words: list[str]) -> Iterator[bytes]:
+        hashes, firsts = self._hashes, self.marks.firsts
+        for at, word in enumerate(words):
+            if hashes[word] in firsts:
                 for length in self.marks.lengths:
-                    run = _hash(" ".join(said[at : at + length]), self.marks.salt)
+                    run = _hash(" ".join(words[at : at + length]), self.marks.salt)
                     if run in self.marks.runs:
-                        yield at, run
+                        yield run
 
 
-class _Known(dict[str, bytes | None]):
+class _Hashes(dict[str, bytes | None]):
     """The hash of each word that is a mark, or begins one; None for every other."""
 
     def __init__(self, marks: Marks) -> None:
@@ -163,14 +164,14 @@ class _Known(dict[str, bytes | None]):
         self._salt, self._wanted = marks.salt, marks.firsts | marks.words
 
     def __missing__(self, word: str) -> bytes | None:
-        if len(self) > _MOST_KNOWN:
+        if len(self) > _MOST_HASHES:
             self.clear()
         data = _hash(word, self._salt)
         self[word] = data if data in self._wanted else None
         return self[word]
 
 
-_MOST_KNOWN = 1 << 20
+_MOST_HASHES = 1 << 20
 
 
 def leaves(value: object) -> Iterator[str]:
@@ -178,9 +179,9 @@ def leaves(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for name, one in value.items():
+        for name, item in value.items():
             yield name
-            yield from leaves(one)
+            yield from leaves(item)
     elif isinstance(value, list):
         yield from chain.from_iterable(map(leaves, value))
 

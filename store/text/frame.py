@@ -28,7 +28,7 @@ _NOTE = re.compile(
 
 
 def contains(text: str) -> bool:
-    """Whether a text holds a block of ours, whole or cut off."""
+    """True if a text holds a block of ours, whole or cut off."""
     return OPENING in text
 
 
@@ -46,10 +46,10 @@ def strip(text: str) -> str:
 def strip_rules(text: str) -> str:
     """Return the text without the rules that `mnemolog connect` wrote into it."""
     for begin, end in ((RULES_BEGIN, RULES_END), (_RULES, _RULES_ENDING)):
-        kept, at = [], 0
+        pieces, at = [], 0
         while (start := text.find(begin, at)) >= 0 and (stop := text.find(end, start)) >= 0:
-            kept.append(text[at:start].rstrip())
+            pieces.append(text[at:start].rstrip())
             at = stop + len(end)
-        if kept:  # a line's end parts what is left, so that no new mark is put together
-            text = "\n".join((*kept, text[at:].removeprefix("\n"))).strip()
+        if pieces:  # a line's end parts what is left, so that no new mark is put together
+            text = "\n".join((*pieces, text[at:].removeprefix("\n"))).strip()
     return text

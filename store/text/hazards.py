@@ -10,7 +10,7 @@ and not by lone words: most texts that name a token, a hook or a proxy are about
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -300,12 +300,9 @@ _ALIKE = str.maketrans({"\u017f": "s", "\u0130": "i", "\u0131": "i"})
 @lru_cache(maxsize=4_096)
 def hazard(text: str) -> Hazard | None:
     """Return the kind of the first hazardous advice in a text; None where it holds none."""
-    return next(_hazards(text[:LOOKED_AT].translate(_ALIKE).lower()), None)
-
-
-def _hazards(text: str) -> Iterator[Hazard]:
+    text = text[:LOOKED_AT].translate(_ALIKE).lower()
     if _compiled(_STEM).search(text) is None:
-        return
+        return None
     possible = {kind for kind, stems in _STEMS.items() if any(map(text.__contains__, stems))}
     for kind, pattern, is_undone in _KINDS:
         for match in _compiled(pattern).finditer(text) if kind in possible else ():
@@ -313,7 +310,8 @@ def _hazards(text: str) -> Iterator[Hazard]:
                 continue
             if kind == "secret" and _KEPT_SAFE.match(text, match.end()):
                 continue
-            yield kind
+            return kind
+    return None
 
 
 def _is_negated(text: str, match: re.Match[str]) -> bool:

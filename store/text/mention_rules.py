@@ -116,12 +116,15 @@ def words(text: str) -> Iterator[Found]:
         if token not in unsure:
             continue
         # a word is looked at once in a build; what is longer than a name is not worth keeping
-        found = _kept(token) if len(token) <= MAX_WORD else _inside(token)
-        if not found:
-            _remember_plain(token)
+        entities = _remembered(token) if len(token) <= MAX_WORD else _inside(token)
+        if not entities:
+            if len(_plain) == _MOST_PLAIN:
+                _plain.clear()
+            if len(token) <= MAX_WORD:
+                _plain.add(token)
             continue
         at = text.find(token, at)
-        for start, kind, name, written in found:
+        for start, kind, name, written in entities:
             if kind != "person" or not _is_decorator(text, at + start, len(written)):
                 yield at + start, kind, name, written
         at += len(token)
@@ -133,7 +136,7 @@ def classify(word: str, before: str = "", after: str = "") -> Named | None:
     `before` is the character it follows, `after` the two that follow it.
     """
     if "@" in word:
-        return _at(word, before, after)
+        return _with_at_sign(word, before, after)
     if "/" in word or "\\" in word:
         name = _file(word)
         return ("file", name) if name else None
@@ -151,7 +154,7 @@ def package_name(written: str) -> str:
 
 def _inside(token: str) -> tuple[Found, ...]:
     """Return the entities of what stands between two spaces, by their start in it."""
-    found: list[Found] = []
+    entities: list[Found] = []
     for match in _ODD_WORD.finditer(token):
         start, end = match.span()
         # flags are no names; a word after a bracket or a star is the rest of <name>.py or *_test.py
@@ -162,20 +165,13 @@ def _inside(token: str) -> tuple[Found, ...]:
             continue
         word = match[0].rstrip(".:-/\\~@")
         if named := classify(word, before, token[start + len(word) :][:2]) if word else None:
-            found.append((start, *named, word))
-    return tuple(found)
+            entities.append((start, *named, word))
+    return tuple(entities)
 
 
-_kept = lru_cache(maxsize=1 << 14)(_inside)
+_remembered = lru_cache(maxsize=1 << 14)(_inside)
 _plain: set[str] = set()  # words that name nothing: most of a text, left out all at once
 _MOST_PLAIN = 1 << 16
-
-
-def _remember_plain(word: str) -> None:
-    if len(_plain) == _MOST_PLAIN:
-        _plain.clear()
-    if len(word) <= MAX_WORD:
-        _plain.add(word)
 
 
 def _single(word: str, after: str) -> Named | None:
@@ -227,7 +223,7 @@ def _file(word: str) -> str | None:
 
 
 def is_file_name(base: str) -> bool:
-    """Whether a name without folders is a file's: a known extension, or a known name."""
+    """True if a name without folders is a file's: a known extension, or a known name."""
     stem, dot, extension = base.rpartition(".")
     if not dot:
         return base.lower() in FILE_NAMES
@@ -236,7 +232,7 @@ def is_file_name(base: str) -> bool:
     return base.lower() in FILE_NAMES or stem.lower() in ("dockerfile", ".env", "makefile")
 
 
-def _at(word: str, before: str, after: str) -> Named | None:
+def _with_at_sign(word: str, before: str, after: str) -> Named | None:
     if pinned := _PINNED.fullmatch(word):
         return "package", package_name(pinned[1])
     if scope := _SCOPE.match(word):
@@ -250,7 +246,7 @@ def _at(word: str, before: str, after: str) -> Named | None:
 
 
 def _is_decorator(text: str, start: int, length: int) -> bool:
-    """Whether an @word stands alone on its line, as decorators do."""
+    """True if an @word stands alone on its line, as decorators do."""
     before, after = text[max(0, start - 40) : start], text[start + length : start + length + 40]
     return not before.rpartition("\n")[2].strip() and not after.partition("\n")[0].strip()
 
@@ -400,7 +396,7 @@ def _canonical(named: list[str]) -> str:
 
 @cache
 def _in_prose(tool: str) -> re.Pattern[str]:
-    """Return where a tool is called in prose; one expression a tool, as a literal start is fast."""
+    """Return the pattern of a tool's calls in prose: one a tool, for a literal start is fast."""
     return re.compile(
         rf"{tool}(?<![\w./@-]{tool})[ \t]+([a-z][a-z-]*)(?![\w/.(]\w)"
         r"(?:[ \t]+([a-z][a-z0-9:_-]*))?"

@@ -7,9 +7,10 @@ package or a host, `./` before a path) and keeps the rest.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, islice
+from operator import itemgetter
 from string import ascii_letters
 
 import msgspec
@@ -32,7 +33,7 @@ from store.text.mention_rules import (
     packages_to_install,
     prose_commands,
 )
-from store.text.names import Name, names
+from store.text.names import blank, names
 
 __all__ = [
     "MAX_CHARS",
@@ -73,7 +74,7 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
     first: dict[tuple[EntityKind, str], str] = {}
     if speaker and (name := speaker_name(speaker)):
         first["person", name] = speaker.strip()
-    for _, kind, name, alias in sorted(_find_entities(text), key=_start):
+    for _, kind, name, alias in sorted(_find_entities(text), key=itemgetter(0)):
         if (kind, name) not in first:
             first[kind, name] = alias
             if len(first) == MAX_MENTIONS:
@@ -83,10 +84,10 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
 
 def guesses(text: str) -> tuple[Mention, ...]:
     """Return the words that name something if other texts know them as names, each once."""
-    found = names(_without_urls(text[:MAX_CHARS]))
-    sure = {name.written.casefold() for name in found if name.is_sure}
+    all_names = names(_without_urls(text[:MAX_CHARS]))
+    sure = {name.written.casefold() for name in all_names if name.is_sure}
     first: dict[str, str] = {}
-    for name in found:
+    for name in all_names:
         if name.written.casefold() not in sure:
             first.setdefault(name.written.casefold(), name.written)
     few = islice(first.items(), MAX_MENTIONS)
@@ -96,26 +97,23 @@ def guesses(text: str) -> tuple[Mention, ...]:
 def _find_entities(text: str) -> Iterator[Found]:
     by_rules = list(_find_by_rules(text))
     yield from by_rules
-    ends = [(start, start + len(written)) for start, _, _, written in by_rules]
+    spans = [(start, start + len(written)) for start, _, _, written in by_rules]
     for name in names(_without_urls(text)):
-        if name.is_sure and not _overlaps(name, ends):
+        end = name.start + len(name.written)
+        is_free = not any(start < end and name.start < stop for start, stop in spans)
+        if name.is_sure and is_free:
             folded = name.written if name.kind == "ticket" else name.written.casefold()
             yield name.start, name.kind, folded, name.written
 
 
-def _overlaps(name: Name, others: Sequence[tuple[int, int]]) -> bool:
-    end = name.start + len(name.written)
-    return any(start < end and name.start < other_end for start, other_end in others)
-
-
 def _without_urls(text: str) -> str:
-    return _URL.sub(_blank, text) if "://" in text else text
+    return _URL.sub(blank, text) if "://" in text else text
 
 
 def _find_by_rules(text: str) -> Iterator[Found]:
     urls: list[Found] = []
     if "://" in text:
-        urls = [found for match in _URL.finditer(text) if (found := _web(match))]
+        urls = [url for match in _URL.finditer(text) if (url := _web(match))]
         text = _without_urls(text)  # what is inside a URL is no file and no symbol
     rules: list[Iterable[Found]] = [urls, mention_rules.words(text), phrases(text)]
     if "`" in text:
@@ -125,10 +123,6 @@ def _find_by_rules(text: str) -> Iterator[Found]:
     if '": "' in text or '":"' in text:
         rules.append(dependencies(text))
     return chain.from_iterable(rules)
-
-
-def _start(found: Found) -> int:
-    return found[0]
 
 
 def _web(match: re.Match[str]) -> Found | None:
@@ -156,21 +150,16 @@ def _without_closing(address: str) -> str:
     return address
 
 
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
 @lru_cache(maxsize=4_096)  # few people say most of it
 def speaker_name(written: str) -> str | None:
     """Return the canonical name of a person or @handle so written; None for a role or a tool."""
     if written.startswith("@"):
-        found = mention_rules.classify(written.strip())
-        return found[1] if found and found[0] == "person" else None
+        handle = mention_rules.classify(written.strip())
+        return handle[1] if handle and handle[0] == "person" else None
     return person(written)
 
 
-# The rules for entities that take several words or a context: imports, statuses, people,
-# backticks.
+# The rules for entities that take several words or a context: imports, statuses, people, code.
 #
 # Each rule has trigger words; it runs only on a text that has one of them. Expressions are linear:
 # runs are bounded, and none crosses a line.
@@ -239,11 +228,11 @@ _LETTERS_ONLY = bytes(byte if chr(byte) in ascii_letters else 32 for byte in ran
 
 def phrases(text: str) -> Iterator[Found]:
     """Yield the entities of every rule that has a trigger of each of its sets in the text."""
-    seen = frozenset(text.encode(errors="replace").translate(_LETTERS_ONLY).split())
-    if _ALL_TRIGGERS.isdisjoint(seen):
+    words = frozenset(text.encode(errors="replace").translate(_LETTERS_ONLY).split())
+    if _ALL_TRIGGERS.isdisjoint(words):
         return
     for triggers, rule in _RULES:
-        if all(not trigger.isdisjoint(seen) for trigger in triggers):
+        if all(not trigger.isdisjoint(words) for trigger in triggers):
             yield from rule(text)
 
 
@@ -276,7 +265,7 @@ def person(written: str) -> str | None:
 
 
 def _is_identifier(written: str) -> bool:
-    """Whether what looks like an identifier may be one: no literal, no tool, no domain."""
+    """True if what looks like an identifier may be one: no literal, no tool, no domain."""
     is_tool = written in SUBCOMMANDS or written in CODE_TOOLS
     is_domain = "." in written and written.rpartition(".")[2] in DOMAINS
     return len(written) > 1 and not (is_tool or is_domain or written.lower() in _LITERALS)

@@ -193,17 +193,18 @@ class Name(msgspec.Struct, frozen=True):
 def names(text: str) -> tuple[Name, ...]:
     """Return the names in the prose of a text in order of appearance, with repeats."""
     if any(sign in text for sign in _SIGNS):
-        text = _NO_PROSE.sub(_blank, text)
-    found = [*_words(text), *_capitals(text)]
+        text = _NO_PROSE.sub(blank, text)
+    all_names = [*_words(text), *_capitals(text)]
     if "さん" in text or "様" in text or "氏" in text:
         for match in _HONORED.finditer(text):
             written = match[1] or match[2]
             if written not in _NO_PEOPLE:
-                found.append(Name(match.start(), "name", written, True))
-    return tuple(sorted(found, key=lambda name: name.start))
+                all_names.append(Name(match.start(), "name", written, True))
+    return tuple(sorted(all_names, key=lambda name: name.start))
 
 
-def _blank(match: re.Match[str]) -> str:
+def blank(match: re.Match[str]) -> str:
+    """Return as many spaces as a match is long, so that what follows keeps its place."""
     return " " * len(match[0])
 
 
@@ -269,7 +270,7 @@ def _capitals(text: str) -> Iterator[Name]:
         after = _AFTER.match(text, place + len(written))
         is_sure = len(parts) > 1 or not starts or _is_subject(text, after)
         is_sure = is_sure or _INNER_CAPITAL.search(written) is not None
-        if len(written) > 1 and (len(parts) == 1 or not _is_shouted(parts)):
+        if len(written) > 1 and (len(parts) == 1 or not all(map(str.isupper, parts))):
             yield Name(place, "name", written, is_sure)
 
 
@@ -298,12 +299,8 @@ def _is_no_name(word: str) -> bool:
     return folded in _NO_NAMES or (word[-1] == "s" and word[:-1].isupper())  # URLs
 
 
-def _is_shouted(words: list[str]) -> bool:
-    return all(word.isupper() for word in words)
-
-
 def _is_subject(text: str, after: re.Match[str] | None) -> bool:
-    """Whether what follows a sentence's first word makes it a name: a verb, or another name."""
+    """True if what follows a sentence's first word makes it a name: a verb, or another name."""
     if after is None:
         return False
     follows = after[0].strip()

@@ -108,7 +108,7 @@ def _lookup_tokens(chunk: str) -> tuple[str, ...]:
 
 
 def is_mark(token: str) -> bool:
-    """Whether a token is a mark."""
+    """True if a token is a mark."""
     return token.startswith(MARK)
 
 
@@ -139,11 +139,11 @@ def _after_number(chunk: str) -> tuple[str, ...]:
     """Return the tokens of what follows a number: of MB and Mb one is eight times the other."""
     if chunk == "-":
         return (MARK + chunk,)
-    found = _of_chunk(chunk)
+    tokens = _of_chunk(chunk)
     core = chunk.strip("\"'()[]{}.,;:!?")
     if _UNIT.fullmatch(core) and core.casefold() not in _NO_UNITS:
-        return (MARK + core, *(token for token in found if token in SEPARATORS))
-    return found
+        return (MARK + core, *(token for token in tokens if token in SEPARATORS))
+    return tokens
 
 
 _NO_UNITS = frozenset(
@@ -170,7 +170,7 @@ def _of_chunk(chunk: str) -> tuple[str, ...]:
 
 
 def _opens(core: str) -> bool:
-    return any(core.count(one) > core.count(other) for one, other in ("()", "[]", "{}"))
+    return any(core.count(opening) > core.count(closing) for opening, closing in ("()", "[]", "{}"))
 
 
 def _of_core(core: str) -> Iterator[str]:
@@ -196,9 +196,9 @@ def _of_word(word: str) -> Iterator[str]:
     elif word.endswith("'s") and word[:-2] in _WITH_IS:
         yield word[:-2]
         yield "is"
-    elif found := next((ending for ending in _ENDINGS if word.endswith(ending)), None):
-        yield word[: -len(found)]
-        yield _ENDINGS[found]
+    elif ending := next((ending for ending in _ENDINGS if word.endswith(ending)), None):
+        yield word[: -len(ending)]
+        yield _ENDINGS[ending]
     else:
         yield word
 
@@ -319,8 +319,7 @@ _CHANGE = re.compile(
 )
 
 
-# of which every denial has one as a word by itself, or a bracket: looking for these first costs a
-# tenth
+# every denial has one of these as a word by itself, or a bracket: to look for them costs a tenth
 _DENYING = frozenset(
     "not no longer instead rather nicht statt anstatt lieu vez lugar вместо non не".split()
 )
@@ -337,71 +336,71 @@ def read_correction(text: str) -> CorrectedText:
     plain = text[label.end() :] if label else text
     folded = plain.casefold()
     may_deny = " (" in folded or not _DENYING.isdisjoint(folded.split())
-    found = list(_DENIAL.finditer(plain)) if may_deny else []
+    matches = list(_DENIAL.finditer(plain)) if may_deny else []
     if " from " in folded:
-        found += _CHANGE.finditer(plain)
-    denied = [one["denied"] or one.groupdict()["in_brackets"] for one in found]
+        matches += _CHANGE.finditer(plain)
+    denied = [match["denied"] or match.groupdict()["in_brackets"] for match in matches]
     if denied:
         plain = _CHANGE.sub(r"\g<verb>", _DENIAL.sub("", plain))
-    return CorrectedText(plain, tuple(one.rstrip(".") for one in denied), label is not None)
+    return CorrectedText(plain, tuple(value.rstrip(".") for value in denied), label is not None)
 
 
 def statement(text: str) -> Statement:
-    """Return what a text says."""
-    said = statement_tokens(text)
+    """Return the statement of a text."""
+    tokens = statement_tokens(text)
     plain = read_correction(text)
-    corrected = said if plain.text == text else statement_tokens(plain.text)
-    words = frozenset(said)
+    corrected = tokens if plain.text == text else statement_tokens(plain.text)
+    words = frozenset(tokens)
     is_english = not words.isdisjoint(_ENGLISH) or (text.isascii() and words.isdisjoint(_FOREIGN))
     weighed = is_english and not words.isdisjoint(_WEIGHED)
-    kept = list(_without_articles(said)) if weighed else said
+    without_articles = list(_without_articles(tokens)) if weighed else tokens
     if words.isdisjoint(JOINTS):
-        settled = [token for token in kept if token not in SEPARATORS]
+        settled = [token for token in without_articles if token not in SEPARATORS]
     else:
-        settled = order_lists(kept)
+        settled = order_lists(without_articles)
     if weighed:
         settled = [token for token in settled if token not in _IS]
     return Statement(tuple(settled), tuple(corrected), not words.isdisjoint(RELATIVE))
 
 
-def _without_articles(said: list[str]) -> Iterator[str]:
+def _without_articles(tokens: list[str]) -> Iterator[str]:
     """Yield the tokens but for empty words; an "is" that opens a sentence asks."""
-    for place, token in enumerate(said):
+    for place, token in enumerate(tokens):
         if token not in _WEIGHED:
             yield token
         elif token in _IS:
-            opens = place == 0 or said[place - 1] == STOP
+            opens = place == 0 or tokens[place - 1] == STOP
             yield MARK + token if opens else token
         elif token == "a":
-            after = said[place + 1] if place + 1 < len(said) else STOP
+            after = tokens[place + 1] if place + 1 < len(tokens) else STOP
             if after in FUNCTION or after in SEPARATORS or is_mark(after):
                 yield token
 
 
-def timeless(one: Statement) -> list[str]:
+def timeless(of: Statement) -> list[str]:
     """Return the tokens of a statement without commas, colons and "now"; the last is a STOP."""
-    return [token for token in one.said if token not in _PASSED_OVER]
+    return [token for token in of.said if token not in _PASSED_OVER]
 
 
-def differences(one: Statement, other: Statement) -> list[tuple[int, str, str]]:
-    """Return where two statements of one frame differ: the place in `timeless`, and the marks.
+def differences(older: Statement, newer: Statement) -> list[tuple[int, str, str]]:
+    """Return the differences of two statements of one frame: the place in `timeless`, the marks.
 
     None are returned of two frames.
     """
-    ours, theirs = timeless(one), timeless(other)
-    if len(ours) != len(theirs):
+    before, after = timeless(older), timeless(newer)
+    if len(before) != len(after):
         return []
-    pairs = enumerate(zip(ours, theirs, strict=True))
-    found = [(place, a, b) for place, (a, b) in pairs if a != b]
-    if not all(is_mark(a) and is_mark(b) for _, a, b in found):
+    pairs = enumerate(zip(before, after, strict=True))
+    differing = [(place, a, b) for place, (a, b) in pairs if a != b]
+    if not all(is_mark(a) and is_mark(b) for _, a, b in differing):
         return []
-    return [(place, a[1:], b[1:]) for place, a, b in found]
+    return [(place, a[1:], b[1:]) for place, a, b in differing]
 
 
-def _hash(said: Sequence[str]) -> int:
-    if not said:
+def _hash(tokens: Sequence[str]) -> int:
+    if not tokens:
         return 0
-    data = "\x1f".join(said).encode("utf-8", "surrogatepass")
+    data = "\x1f".join(tokens).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
@@ -443,18 +442,18 @@ _LONGEST_THING = 4  # words of one thing in a list
 
 def order_lists(tokens: Sequence[str]) -> list[str]:
     """Return tokens with the things of each list without an order sorted; without separators."""
-    found: list[str] = []
+    result: list[str] = []
     points: list[tuple[str, ...]] = []
     is_free = _ORDERED.isdisjoint(tokens)
     for sentence, is_point in _sentences(tokens):
-        one = tuple(_sort_list(sentence))
+        ordered = tuple(_sort_list(sentence))
         if is_point and is_free:
-            points.append(one)
+            points.append(ordered)
             continue
-        found += _flat(sorted(points))
+        result += _flat(sorted(points))
         points.clear()
-        found += one
-    return found + _flat(sorted(points))
+        result += ordered
+    return result + _flat(sorted(points))
 
 
 def _flat(parts: Sequence[Sequence[str]]) -> list[str]:
@@ -504,7 +503,7 @@ def _is_joint(token: str) -> bool:
 
 
 def _gathers(sentence: Sequence[str], at: int) -> bool:
-    """Return whether what follows a place are things: "with ..." or "languages: ..."."""
+    """True if things follow a place: "with ..." or "languages: ..."."""
     token = sentence[at]
     if token == COLON:
         return at > 0 and not is_mark(sentence[at - 1]) and sentence[at - 1].endswith("s")
@@ -512,18 +511,18 @@ def _gathers(sentence: Sequence[str], at: int) -> bool:
 
 
 def _things(tokens: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return what stands between the joints; a comma before an "and" is one joint with it."""
-    found: list[list[str]] = [[]]
+    """Return the things between the joints; a comma before an "and" is one joint with it."""
+    things: list[list[str]] = [[]]
     for token in tokens:
         if not _is_joint(token):
-            found[-1].append(token)
-        elif found[-1]:
-            found.append([])
-    return [tuple(one) for one in found]
+            things[-1].append(token)
+        elif things[-1]:
+            things.append([])
+    return [tuple(thing) for thing in things]
 
 
 def _are_free(things: Sequence[tuple[str, ...]]) -> bool:
-    """Return whether things may stand in any order: two numbers may be a point or a range."""
+    """True if things may stand in any order: two numbers may be a point or a range."""
     if any(COLON in thing or thing[0].endswith("ing") for thing in things):
         return False
     has_number = any(map(str.isdigit, "".join(token for thing in things for token in thing)))

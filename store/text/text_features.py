@@ -90,5 +90,5 @@ def traits(text: str) -> Traits:
 
 def of_memory(text: str, kind: str, trust: str) -> Traits:
     """Return the signs of a memory's text, given its kind and whose word it is."""
-    found = traits(text)
-    return found._replace(rule=trust in MAY_RULE and (found.rule or kind in RULE_KINDS))
+    signs = traits(text)
+    return signs._replace(rule=trust in MAY_RULE and (signs.rule or kind in RULE_KINDS))

@@ -31,10 +31,10 @@ _LONGEST_REMEMBERED = 64  # characters; longer chunks seldom come again
 
 def terms(text: str) -> list[str]:
     """Return the terms of `text` in order, with repeats; none for only stop words or signs."""
-    found: list[str] = []
+    every: list[str] = []
     for chunk in text.split():
-        found += _remembered(chunk) if len(chunk) <= _LONGEST_REMEMBERED else _chunk_terms(chunk)
-    return found
+        every += _remembered(chunk) if len(chunk) <= _LONGEST_REMEMBERED else _chunk_terms(chunk)
+    return every
 
 
 def normalize(text: str) -> str:
@@ -46,7 +46,7 @@ def normalize(text: str) -> str:
 
 
 def is_word(term: str) -> bool:
-    """Return whether a term is a plain word: letters alone, in scripts that write words apart."""
+    """True if a term is a plain word: letters alone, in scripts that write words apart."""
     return _WORD.fullmatch(term) is not None
 
 
@@ -95,13 +95,13 @@ def _fold(text: str) -> str:
     if text.isascii():
         return text
     text = unicodedata.normalize("NFKC", text)
-    kept: list[str] = []
+    letters: list[str] = []
     for character in unicodedata.normalize("NFKD", text):
         if unicodedata.category(character) not in _DROPPED or character in _KEPT_MARKS:
-            kept.append(character)
-        elif character == _BREVE and kept and kept[-1] in "иИ":
-            kept.append(character)
-    return unicodedata.normalize("NFKC", "".join(kept)).translate(_FOLDED)
+            letters.append(character)
+        elif character == _BREVE and letters and letters[-1] in "иИ":
+            letters.append(character)
+    return unicodedata.normalize("NFKC", "".join(letters)).translate(_FOLDED)
 
 
 # Marks that take space and belong to the word: the vowels of Indic scripts.
@@ -147,12 +147,12 @@ def _chunk_terms(chunk: str) -> tuple[str, ...]:
     folded = _fold(chunk)
     if folded.isascii():
         return tuple(_unit_terms(folded))
-    found: list[str] = []
+    chunk_terms: list[str] = []
     for run in _SCRIPT_RUN.finditer(folded):
-        found += (
+        chunk_terms += (
             _unit_terms(run[0]) if run.lastgroup is None else _runs(run[0], _RUN[run.lastgroup])
         )
-    return tuple(found)
+    return tuple(chunk_terms)
 
 
 _remembered = lru_cache(maxsize=1 << 15)(_chunk_terms)  # words are Zipfian
@@ -169,13 +169,13 @@ def _runs(run: str, length: int) -> Iterator[str]:
 def _unit_terms(text: str) -> Iterator[str]:
     for unit in _UNIT.finditer(text):
         mark, body, end = unit["mark"], unit["body"], unit["end"]
-        found: list[str] = []
+        unit_terms: list[str] = []
         if mark or end:
-            found.append(unit[0].casefold())
+            unit_terms.append(unit[0].casefold())
         if not (end and len(body) == 1):  # C++ and C# are not C
-            found += _compound(body)
+            unit_terms += _compound(body)
         # Once each: the folder and the file of `login/login.py` are one mention.
-        yield from (term for term in dict.fromkeys(found) if 0 < len(term) <= LONGEST_TERM)
+        yield from (term for term in dict.fromkeys(unit_terms) if 0 < len(term) <= LONGEST_TERM)
 
 
 def _compound(body: str, level: int = 0) -> Iterator[str]:
