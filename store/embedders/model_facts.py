@@ -29,7 +29,7 @@ class KnownModels:
         self._here: dict[str, KnownModel] = {}
 
     def of(self, name: str) -> KnownModel | None:
-        """Return what is known of the model a setting names."""
+        """Return the model that a setting names, if it is known."""
         return self._all().get(name)
 
     def names(self, model: str) -> list[str]:
@@ -43,8 +43,8 @@ class KnownModels:
             self._write(self._all() | {name: learned})
 
     def forget(self, name: str) -> None:
-        if name in (known := self._all()):
-            self._write({other: model for other, model in known.items() if other != name})
+        if name in (models := self._all()):
+            self._write({other: model for other, model in models.items() if other != name})
 
     def _all(self) -> dict[str, KnownModel]:
         if self._path is None:
@@ -54,12 +54,12 @@ class KnownModels:
         except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
             return {}
 
-    def _write(self, known: dict[str, KnownModel]) -> None:
+    def _write(self, models: dict[str, KnownModel]) -> None:
         if self._path is None:
-            self._here = known
+            self._here = models
         else:
             with suppress(OSError):  # where nothing can be written it is learned again
-                replace_file(self._path, msgspec.json.encode(known))
+                replace_file(self._path, msgspec.json.encode(models))
 
 
 # Calibration: what a cosine of one model is worth, so that another model's means the same.
@@ -131,7 +131,7 @@ class Calibration(msgspec.Struct, frozen=True):
         return 0.5 - 0.5 / self.stretch
 
     def evidence(self, cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Return what cosines say, of the same shape: 0 unrelated, 1/2 related; never negative."""
+        """Return the evidence of cosines, in their shape: 0 unrelated, 1/2 related; none below."""
         scaled = (cosines - np.float32(self.unrelated)) / np.float32(
             2.0 * (self.related - self.unrelated)
         )
@@ -147,9 +147,9 @@ def calibrate(
     embed: Callable[[Sequence[str]], Matrix], embed_queries: Callable[[Sequence[str]], Matrix]
 ) -> Calibration:
     """Return a model's calibration; raise what the two raise."""
-    asked = embed_queries([question for question, _ in PAIRS])
-    answered = embed([answer for _, answer in PAIRS])
-    cosines = np.round((asked @ answered.T).astype(np.float64), 4)
+    questions = embed_queries([question for question, _ in PAIRS])
+    answers = embed([answer for _, answer in PAIRS])
+    cosines = np.round((questions @ answers.T).astype(np.float64), 4)
     same = np.eye(len(PAIRS), dtype=np.bool_)
     related, others = float(cosines[same].mean()), cosines[~same]
     unrelated = float(others.mean())

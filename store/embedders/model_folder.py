@@ -56,11 +56,21 @@ def load_tokenizer(path: Path) -> Any:
     except ImportError as error:
         raise EmbedderError("tokenizers is missing: pip install 'mnemolog[onnx]'") from error
     try:
-        made = Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower
         raise EmbedderError(f"{path} is missing or no tokenizer: {error}") from error
-    made.no_padding()
-    return made
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def read_settings(path: Path, kind: type[Any]) -> Any:
+    """Return a settings file of the model; its defaults where there is none."""
+    if not path.is_file():
+        return kind()
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise EmbedderError(f"{path} cannot be read: {error}") from error
 
 
 def vocabulary(tokenizer: Any) -> Iterator[str]:
@@ -93,10 +103,9 @@ def folder_digest(weights: Path, small: Sequence[Path]) -> str:
 
 
 # A safetensors file: the length of a JSON header, the header that says where each tensor lies, the
-# bytes.
+# bytes. Nothing is copied: a tensor views the mapped file.
 #
-# Format: https://huggingface.co/docs/safetensors. Nothing is copied: a tensor views the mapped
-# file.
+# Format: https://huggingface.co/docs/safetensors.
 
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "<i1"}
@@ -124,9 +133,9 @@ def tensor_header(path: Path) -> Mapping[str, Tensor]:
             length = int.from_bytes(file.read(8), "little")
             if length > _LONGEST_HEADER:
                 raise EmbedderError(f"{path} is no safetensors file")
-            found = msgspec.json.decode(file.read(length), type=dict[str, msgspec.Raw])
-            found.pop("__metadata__", None)
-            entries = {name: msgspec.json.decode(one, type=_Entry) for name, one in found.items()}
+            raw = msgspec.json.decode(file.read(length), type=dict[str, msgspec.Raw])
+            raw.pop("__metadata__", None)
+            entries = {name: msgspec.json.decode(data, type=_Entry) for name, data in raw.items()}
             size = file.seek(0, 2)
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise EmbedderError(f"{path} cannot be read as safetensors ({error})") from error

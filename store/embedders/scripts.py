@@ -37,14 +37,14 @@ def known_scripts(pieces: Iterable[str]) -> frozenset[str]:
     for piece in pieces:
         if not piece.isascii() and (letters := piece.strip("▁#")):
             (several if len(letters) > 1 else single)[_script_of[letters[0]]] += 1
-    known = {script for script, count in several.items() if count >= _PIECES}
-    known |= {script for script, count in single.items() if count >= _CHARACTERS}
-    return frozenset(known - {""} | {_ALWAYS})
+    scripts = {script for script, count in several.items() if count >= _PIECES}
+    scripts |= {script for script, count in single.items() if count >= _CHARACTERS}
+    return frozenset(scripts - {""} | {_ALWAYS})
 
 
 def is_known(text: str, scripts: Collection[str]) -> bool:
-    """Whether most of the text's first letters are of the scripts; true where it has none."""
+    """True if most of the text's first letters are of the scripts; true where it has none."""
     if text.isascii():
         return _ALWAYS in scripts
-    found = [script for one in text[:_SAMPLE] if (script := _script_of[one])]
-    return 2 * sum(script in scripts for script in found) >= len(found)
+    of_text = [script for letter in text[:_SAMPLE] if (script := _script_of[letter])]
+    return 2 * sum(script in scripts for script in of_text) >= len(of_text)

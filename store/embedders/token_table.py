@@ -54,15 +54,16 @@ class TableEmbedder:
         )
         self.dimension = table.shape[1]
         path = weights.with_name("tokenizer.json")
-        self._tokenizer, self._unknown = _tokenizer(path, _most_tokens(folder / "config.json"))
+        most_tokens = model_folder.read_settings(folder / "config.json", _Config).max_length
+        self._tokenizer, self._unknown = _tokenizer(path, most_tokens)
         digest = model_folder.folder_digest(weights, [path, folder / "config.json"])
         self.model = f"table-1/{model_folder.model_name(named)}-{digest}"
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         cut = [text[:_MAX_CHARACTERS] for text in texts]
-        for row, found in enumerate(self._tokenizer.encode_batch(cut, add_special_tokens=False)):
-            tokens = np.array([id_ for id_ in found.ids if id_ != self._unknown], np.int64)
+        for row, encoding in enumerate(self._tokenizer.encode_batch(cut, add_special_tokens=False)):
+            tokens = np.array([id_ for id_ in encoding.ids if id_ != self._unknown], np.int64)
             if len(tokens):
                 vectors[row] = self._mean(tokens)
         return vectors
@@ -80,30 +81,21 @@ class TableEmbedder:
     def _mean(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         rows = tokens if self._mapping is None else self._mapping[tokens].astype(np.int64)
         try:
-            found = self._table[rows].astype(np.float32)
+            vectors = self._table[rows].astype(np.float32)
         except IndexError as error:
             raise EmbedderError(f"{self.model}: the tokenizer knows more than the table") from error
         if self._weights is not None:
-            found *= self._weights[tokens].astype(np.float32)[:, None]
-        mean: npt.NDArray[np.float32] = found.mean(axis=0)
+            vectors *= self._weights[tokens].astype(np.float32)[:, None]
+        mean: npt.NDArray[np.float32] = vectors.mean(axis=0)
         length = float(np.linalg.norm(mean))
         return mean / length if length > 0 else mean
 
 
-def _most_tokens(path: Path) -> int | None:
-    if not path.is_file():
-        return _MOST_TOKENS
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Config).max_length
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
-        raise EmbedderError(f"{path} cannot be read: {error}") from error
-
-
 def _tokenizer(path: Path, most: int | None) -> tuple[Any, int | None]:
     """Return the tokenizer, cut and unpadded, and the number of its unknown token."""
-    made = model_folder.load_tokenizer(path)
+    tokenizer = model_folder.load_tokenizer(path)
     if most is not None:
-        made.enable_truncation(most)
+        tokenizer.enable_truncation(most)
     model = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])["model"]
     name = model.get("unk_token")
-    return made, model.get("unk_id") if name is None else made.token_to_id(name)
+    return tokenizer, model.get("unk_id") if name is None else tokenizer.token_to_id(name)

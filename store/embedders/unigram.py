@@ -44,23 +44,22 @@ class Unigram:
     def encode(self, text: str, most: int) -> list[int]:
         """Return the numbers of at most `most` pieces of the text, in order."""
         normal = unicodedata.normalize("NFKC", text[: most * self._longest])
-        found: list[int] = []
+        numbers: list[int] = []
         for word in normal.translate(self._characters).split(" "):
             if word:
-                found += self._divide(SPACE + word)
-                if len(found) >= most:
+                numbers += self._divide(SPACE + word)
+                if len(numbers) >= most:
                     break
-        return found[:most]
+        return numbers[:most]
 
     def _divide(self, word: str) -> tuple[int, ...]:
-        if (kept := self._words.get(word)) is not None:
-            return kept
-        made = self._viterbi(word)
-        if len(word) <= _LONGEST_KEPT:
-            if len(self._words) >= _KEPT:
-                self._words = {}
-            self._words[word] = made
-        return made
+        if (pieces := self._words.get(word)) is None:
+            pieces = self._viterbi(word)
+            if len(word) <= _LONGEST_KEPT:
+                if len(self._words) >= _KEPT:
+                    self._words = {}
+                self._words[word] = pieces
+        return pieces
 
     def _viterbi(self, word: str) -> tuple[int, ...]:
         """Return the pieces of the best sum of scores; the earlier start wins a tie."""
@@ -76,10 +75,10 @@ class Unigram:
             if here + self._unknown_score > best[start + 1]:
                 best[start + 1] = here + self._unknown_score
                 last[start + 1] = start, self._unknown
-        found: list[int] = []
+        backwards: list[int] = []
         end = size
         while end:
             end, piece = last[end]
-            if piece != self._unknown or found[-1:] != [piece]:  # unknown neighbours are one
-                found.append(piece)
-        return tuple(reversed(found))
+            if piece != self._unknown or backwards[-1:] != [piece]:  # unknown neighbours are one
+                backwards.append(piece)
+        return tuple(reversed(backwards))
