@@ -197,7 +197,7 @@ class Recall:
         return None if self.brought else 0.0
 
     def tells_of(self, level: str) -> bool:
-        """Whether its reward is one of that level's action: all others were as they are served."""
+        """True if its reward is one of that level's action: all others were as they are served."""
         return level in self.actions and self.tried in (None, level)
 
     @classmethod

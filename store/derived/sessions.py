@@ -219,12 +219,12 @@ class Sessions:
 
     @cached_property
     def people(self) -> dict[str, set[str]]:
-        """Whose each part of a name is."""
+        """The full names that have each part of a name."""
         return by_part(self.names)
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each speaker's name stands."""
+        """The place of each speaker's name in `names`."""
         return {name: place for place, name in enumerate(self.names)}
 
 
