@@ -28,7 +28,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Trust
 from store.log.event_log import EventLog
-from store.maintenance import build, quarantine
+from store.maintenance import candidate_checks, quarantine
 from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import NEWCOMERS, ONLY_VISIBLE, PAST_ANSWERS, SAME_MODEL, CheckResult
@@ -223,7 +223,7 @@ def test_a_model_that_was_exchanged_under_its_name_is_refused(
 def test_a_projection_that_lost_its_rows_is_refused(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(build, "_FEW_ROWS", 5)
+    monkeypatch.setattr(candidate_checks, "_FEW_ROWS", 5)
     real = catalog.all_projections
 
     def spoil(hit: Any) -> Any:

@@ -34,20 +34,11 @@ from store.home.errors import (
 from store.home.files import make_folder, sweep, translate_disk_errors, without_syncs
 from store.home.tenant import Tenant
 from store.log import integrity, log_queries, merging
-from store.log.event_kinds import (
-    Archived,
-    Body,
-    Erased,
-    Forgotten,
-    Quarantined,
-    Superseded,
-    Undone,
-)
 from store.log.event_log import EventLog
 from store.maintenance import build_state, memory_audits, quarantine, retention
-from store.maintenance import build_state as candidates
 from store.maintenance.audits import run_audits
 from store.maintenance.build_state import StepJournal
+from store.maintenance.candidate_checks import check_completeness, check_shrinkage
 from store.maintenance.memory_audits import AuditInput
 from store.maintenance.progress import ProgressEstimate
 from store.maintenance.quarantine import Held
@@ -85,7 +76,6 @@ class Build(msgspec.Struct, frozen=True):
 
 
 _JOURNAL_S = 7 * 86_400.0  # what waits for a build of another embedder: a week
-_FEW_ROWS = 10  # of a table: fewer may well go at once
 MOST_ROUNDS = 3  # of building without what was quarantined in the round before
 
 Progress = Callable[[str], None]
@@ -132,15 +122,15 @@ def start(
     build = Build(tenant, log, embedder, log.head(), full, thorough, accepts)
     for folder in (tenant.root, *(tenant.root / name for name in ("erased", "failures", "sync"))):
         sweep(folder)
-    candidates.begin_candidate(
-        tenant, candidates.CandidateStart(build.watermark, full, thorough, accepts)
+    build_state.begin_candidate(
+        tenant, build_state.CandidateStart(build.watermark, full, thorough, accepts)
     )
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     return build
 
 
 def log_inputs(log: EventLog, watermark: int) -> Inputs:
-    """Return what a build may look at of a log alone."""
+    """Return the inputs of a step that come from the log alone."""
     return Inputs(
         watermark,
         lambda after: log.effective_events(after, watermark),
@@ -151,7 +141,7 @@ def log_inputs(log: EventLog, watermark: int) -> Inputs:
 
 def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     """Return the build that `start` began, for a step that runs by itself."""
-    begun = candidates.load_candidate(tenant)
+    begun = build_state.load_candidate(tenant)
     if begun is None:
         return start(tenant, log, embedder)
     return Build(tenant, log, embedder, begun.watermark, begun.full, begun.thorough, begun.accepts)
@@ -165,15 +155,18 @@ def step(
     What a build that was ended left in the journal is taken up.
     """
     began = time.perf_counter()
-    refs = candidates.load_refs(build.tenant, projection.inputs)
-    inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
+    refs = build_state.load_refs(build.tenant, projection.inputs)
+    inputs = {
+        name: str(build.watermark) if name == "log" else refs[name].digest
+        for name in projection.inputs
+    }
     old = None if build.full else newest_published(build.tenant, projection)
     if reused := _reuse(build, projection, old, inputs):
         ref, tables = reused
     else:
         with parallel.workers() as workers:
             below = [name for name in projection.inputs if name != "log"]
-            given = replace(
+            step_inputs = replace(
                 log_inputs(build.log, build.watermark),
                 tables={name: load(build, refs[name]) for name in below},
                 keep=partial(snapshot.keep, build.tenant.snapshots, projection),
@@ -181,11 +174,11 @@ def step(
                 journal=journal_of(build.tenant, build.embedder, projection),
                 report=ProgressEstimate("embedded", on_progress),
             )
-            tables = build_checked(projection, given, _previous(build, projection, old))
+            tables = build_checked(projection, step_inputs, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
                 # what made them does not answer now: better the ones there are than none
                 old = newest_published(build.tenant, projection)
-                tables = build_checked(projection, given, _previous(build, projection, old))
+                tables = build_checked(projection, step_inputs, _previous(build, projection, old))
         seconds = time.perf_counter() - began
         ref, tables = snapshot.write(  # from here on in files, not in memory
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
@@ -195,7 +188,7 @@ def step(
 
 
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
-    """Run the audits of one projection; what they said is kept beside the candidate.
+    """Run the audits of one projection; their results are kept beside the candidate.
 
     Tables that break a constraint fail by that alone: an audit relies on them.
     """
@@ -203,15 +196,22 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
         results = [
             CheckResult(CONSTRAINTS, False, problem, projection.name, cure=memory_audits.ANEW)
         ]
-        candidates.save_checks(build.tenant, results, projection.name)
+        build_state.save_checks(build.tenant, results, projection.name)
         return results
     served, unread = last_published(build.tenant)
     before = served.projections.get(projection.name) if served else None
-    compared = _tables_being_served(build, served, before) if served and before else None
-    if before is not None and compared is None:
-        unread = f"the files of {projection.name} are damaged, or of another version of mnemolog"
+    compared = None
+    if served is not None and before is not None:
+        if projection.name == "memories":  # the rows of these are read
+            compared = _load_earlier(build, Published(served, before))
+        else:
+            compared = load(build, before)
+        if compared is None:
+            unread = (
+                f"the files of {projection.name} are damaged, or of another version of mnemolog"
+            )
     memories = (
-        load(build, candidates.load_refs(build.tenant, ["memories"])["memories"])
+        load(build, build_state.load_refs(build.tenant, ["memories"])["memories"])
         if "memories" in projection.inputs
         else tables  # they may not be built yet
     )
@@ -227,7 +227,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             unread=unread,
         ),
     )
-    candidates.save_checks(build.tenant, results, projection.name)
+    build_state.save_checks(build.tenant, results, projection.name)
     return results
 
 
@@ -240,14 +240,14 @@ def _broken_constraint(build: Build, projection: Projection, tables: Built) -> s
     What was published already was looked at when it was built.
     """
     earlier = newest_published(build.tenant, projection)
-    known = {file.path for file in earlier.ref.files} if earlier else set()
+    published_files = {file.path for file in earlier.ref.files} if earlier else set()
     rules = Constraints(candidate_manifest(build, (), 0))
     try:
         rules.check_tables(projection)
         rules.check_rows(projection)
         for name, parts in tables.parts.items():
             for number, part in enumerate(parts):
-                if part.file is None or part.file.path not in known:
+                if part.file is None or part.file.path not in published_files:
                     rules.check_part(projection.name, name, number, part.table)
     except SnapshotDamaged as error:
         return str(error).removesuffix(": run `mnemolog build`")
@@ -258,24 +258,14 @@ def _is_broken(results: Sequence[CheckResult]) -> bool:
     return any(result.name == CONSTRAINTS and result.stops for result in results)
 
 
-def _tables_being_served(build: Build, served: Manifest, ref: SnapshotRef) -> Built | None:
-    """Return what is served of a projection, for the audits; whole only where its rows are read.
-
-    None where it is damaged or of another version.
-    """
-    if ref.projection != "memories":
-        return load(build, ref)
-    return _load_earlier(build, Published(served, ref))
-
-
 def load_checks(build: Build) -> list[CheckResult]:
-    """Return what the audits said of the candidate so far, for the step that publishes it."""
-    return candidates.load_checks(build.tenant, build.names)
+    """Return the audits' results for the candidate so far, for the step that publishes it."""
+    return build_state.load_checks(build.tenant, build.names)
 
 
 def save_checks(build: Build, results: Sequence[CheckResult]) -> None:
-    """Keep what was said of the candidate as a whole; a part that is built again drops it."""
-    candidates.save_checks(build.tenant, results)
+    """Keep the results for the candidate as a whole; a part that is built again drops them."""
+    build_state.save_checks(build.tenant, results)
 
 
 def refuse(build: Build, now: int) -> None:
@@ -292,7 +282,7 @@ def candidate_manifest(build: Build, checks: Sequence[CheckResult], now: int) ->
         embedder=build.embedder.model,
         dimension=build.embedder.dimension,
         moment=log_queries.moment_at(build.log, build.watermark),
-        projections=candidates.load_refs(build.tenant, build.names),
+        projections=build_state.load_refs(build.tenant, build.names),
         checks=tuple(checks),
     )
 
@@ -304,14 +294,19 @@ def publish(
 
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
     """
-    refs = candidates.load_refs(build.tenant, build.names)
-    complete = [] if _is_broken(checks) else [_completeness(build, refs), _shrinkage(build, refs)]
-    results = (*checks, *(result for result in complete if not result.passed))
+    refs = build_state.load_refs(build.tenant, build.names)
+    served = current_manifest(build.tenant)
+    of_whole = []
+    if not _is_broken(checks):
+        of_whole = [
+            check_completeness(build.tenant, build.names, refs, build.watermark),
+            check_shrinkage(build.log, None if build.accepts else served, refs, build.watermark),
+        ]
+    results = (*checks, *(result for result in of_whole if not result.passed))
     if failed := [result for result in results if result.stops]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
         reasons = "; ".join(f"{result.name}: {result.reason}" for result in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
-    served = current_manifest(build.tenant)
     candidate = candidate_manifest(build, checks, now)
     manifest = manifests.publish(
         build.tenant, msgspec.structs.replace(candidate, decided_by=decided_by)
@@ -378,8 +373,9 @@ def rebuild(
 
 
 def _unchanged(build: Build, decided_by: str) -> Manifest | None:
-    """Return what is served where the candidate is the same and was checked under the same; None
-    where it is not, or something waits to be said or done.
+    """Return the served manifest if the candidate equals it and was checked under the same code.
+
+    None where it does not, or something waits to be said or done.
     """
     served = current_manifest(build.tenant)
     if served is None or build.full or build.accepts or not decided_by:
@@ -389,7 +385,7 @@ def _unchanged(build: Build, decided_by: str) -> Manifest | None:
     if manifests.last_refusal(build.tenant) is not None:
         return None
     was = served.watermark, served.embedder, served.decided_by, _timeless(served.projections)
-    refs = _timeless(candidates.load_refs(build.tenant, build.names))
+    refs = _timeless(build_state.load_refs(build.tenant, build.names))
     is_same = was == (build.watermark, build.embedder.model, decided_by, refs)
     return served if is_same else None
 
@@ -413,20 +409,21 @@ def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) ->
 
 
 def journal_of(tenant: Tenant, embedder: Embedder, projection: Projection) -> StepJournal:
-    """Return what a step of an embedder's builds keeps for the build that goes on with it."""
+    """Return the journal of a step of an embedder's builds, for the build that goes on with it."""
     return StepJournal(tenant.journals, f"{embedder.model}/{projection.name}")
 
 
 def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[Held]:
-    """Build and check every projection; return what was taken out for failing alone, if anything
-    was: then the rest is not built. Nor is it where tables break a constraint.
+    """Build and check every projection; return the memories quarantined for failing alone.
+
+    If there are any, the rest is not built. Nor is it where tables break a constraint.
     """
     for projection in build.projections:
         on_progress(projection.name)
         _, tables = step(build, projection, on_progress)
         results = check(build, projection, tables)
-        if taken := _take_out(build, results, on_progress, now):
-            return taken
+        if quarantined := _take_out(build, results, on_progress, now):
+            return quarantined
         if _is_broken(results):
             break  # what is made of it would be, too, or break over it
     return []
@@ -436,17 +433,17 @@ def _take_out(
     build: Build, results: Sequence[CheckResult], on_progress: Progress, now: int
 ) -> list[Held]:
     """Quarantine what failed checks name, and say so; return it."""
-    taken = take_out(build, results, now)
-    for entry in taken:
+    quarantined = take_out(build, results, now)
+    for entry in quarantined:
         on_progress(f"quarantined {entry.id}: {entry.check}: {entry.reason}")
-    return taken
+    return quarantined
 
 
 def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Held]:
     """Quarantine the candidate's memories that failed checks name as failing alone; return them."""
     if not (failed := quarantine.alone(results)):
         return []
-    memories = load(build, candidates.load_refs(build.tenant, ["memories"])["memories"])
+    memories = load(build, build_state.load_refs(build.tenant, ["memories"])["memories"])
     return quarantine.isolate(build.log, failed, MemoryParts.open(memories), now)
 
 
@@ -463,25 +460,25 @@ def digests(
     With a `folder`, which is not the tenant's, they lie below it. What is `taken_over`, by
     projection, is so as in a build; all else comes from the log alone.
     """
-    made: dict[str, Built] = {}
+    tables: dict[str, Built] = {}
     with parallel.workers() as workers:
         for projection in catalog.all_projections(embedder):
-            given = replace(log_inputs(log, watermark), tables=made)
+            inputs = replace(log_inputs(log, watermark), tables=tables)
             if folder is not None:
-                put = partial(snapshot.keep, folder, projection)
-                given = replace(given, keep=put, map=workers.map)
-            built = build_checked(projection, given, taken_over.get(projection.name))
-            made[projection.name] = built if folder is None else built.write_parts(put)
-    return made
+                keep = partial(snapshot.keep, folder, projection)
+                inputs = replace(inputs, keep=keep, map=workers.map)
+            built = build_checked(projection, inputs, taken_over.get(projection.name))
+            tables[projection.name] = built if folder is None else built.write_parts(keep)
+    return tables
 
 
 def current_manifest(tenant: Tenant) -> Manifest | None:
-    """Return what is served now; None where nothing is, or its manifest is damaged."""
+    """Return the served manifest; None where nothing is served, or it is damaged."""
     return last_published(tenant)[0]
 
 
 def last_published(tenant: Tenant) -> tuple[Manifest | None, str]:
-    """Return what is served now, and why it cannot be read, where it cannot."""
+    """Return the served manifest, and the reason where it cannot be read."""
     try:
         return manifests.current(tenant), ""
     except NoManifest:
@@ -523,8 +520,10 @@ def _load_earlier(build: Build, earlier: Published) -> Built | None:
 
 
 def newest_published(tenant: Tenant, projection: Projection) -> Published | None:
-    """Return what is served of a projection; where that is of another version, the newest that is
-    kept of this one, as of the embedder that served before.
+    """Return the served snapshot of a projection.
+
+    Where that is of another version, the newest that is kept of this one, as of the embedder that
+    served before.
     """
     served = current_manifest(tenant)
     for manifest in chain((served,), manifests.list_manifests(tenant)) if served else ():
@@ -532,10 +531,6 @@ def newest_published(tenant: Tenant, projection: Projection) -> Published | None
         if manifest and ref and ref.version == projection.version:
             return Published(manifest, ref)
     return None
-
-
-def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str:
-    return str(build.watermark) if name == "log" else refs[name].digest
 
 
 def _reuse(
@@ -567,76 +562,3 @@ def _previous(build: Build, projection: Projection, earlier: Published | None) -
         return None
     tables = _load_earlier(build, earlier)
     return None if tables is None else Previous(old.watermark, tables)
-
-
-def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
-    missing = [name for name in build.names if name not in refs]
-    other = [name for name, ref in refs.items() if ref.watermark != build.watermark]
-    unchecked = [name for name in build.names if not candidates.has_checks(build.tenant, name)]
-    detail = "every projection is at the same watermark and was checked"
-    if missing or other or unchecked:
-        detail = (
-            f"not built: {', '.join(missing) or 'none'}; at another watermark: "
-            f"{', '.join(other) or 'none'}; not checked: {', '.join(unchecked) or 'none'}: "
-            "build the whole group"
-        )
-    return CheckResult("whole_candidate", not (missing or other or unchecked), detail)
-
-
-# the table of each projection whose rows last as long as the memories that they are made of
-_LASTING = {
-    "postings": "terms",
-    "sessions": "turns",
-    "vectors": "rows",
-    "entities": "entities",
-    "duplicates": "duplicates",
-    "facts": "facts",
-    "state": "claims",
-    "goals": "goals",
-    "usage": "usage",
-    "lessons": "lessons",
-    "insights": "insights",
-    "routes": "policies",
-}
-_MUCH_PUT_AWAY = 0.1  # of the memories that are served: that may explain what is lost
-
-
-def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
-    """Return whether what is made of the memories is still there, unless these were put away, or
-    lost with a damaged log, which says so.
-    """
-    lost = []
-    served = None if build.accepts else current_manifest(build.tenant)
-    for name, table in _LASTING.items() if served else ():
-        before, now = served.projections.get(name) if served else None, refs.get(name)
-        if before is None or now is None or before.version != now.version:
-            continue
-        were, are = before.rows.get(table, 0), now.rows.get(table, 0)
-        if were >= _FEW_ROWS and 2 * are < were:
-            lost.append(f"{name} has {are or 'no'} {table}, {were:,} are served")
-    if served and lost:
-        said = integrity.gaps(build.log, served.watermark, build.watermark)
-        lost = [] if said or _has_put_away(build, served) else lost
-    cure = "`mnemolog build --full` builds it anew, `mnemolog build --accept` publishes it as it is"
-    detail = "; ".join(lost) or "nothing that is served is lost"
-    return CheckResult("no_projection_emptied", not lost, detail, cure=cure if lost else "")
-
-
-def _has_put_away(build: Build, served: Manifest) -> bool:
-    """Return whether much was put away since the last build: what is lost may be of that."""
-    kinds = (Archived, Erased, Forgotten, Quarantined, Superseded, Undone)
-    events = build.log.bodies(served.watermark, build.watermark, cold=False)
-    memories = served.projections["memories"].rows["memories"]
-    gone = sum(_events_gone(body) for _, _, body in events if isinstance(body, kinds))
-    return gone > 0 and gone >= _MUCH_PUT_AWAY * memories
-
-
-def _events_gone(body: Body) -> int:
-    """Return how many events one took back, or took the words of: an erasing cuts prompts too."""
-    match body:
-        case Undone(events=events):
-            return len(events)
-        case Erased(events=count):
-            return max(1, count)
-        case _:
-            return 1

@@ -36,7 +36,7 @@ def begin_candidate(tenant: Tenant, start: CandidateStart) -> None:
 
 
 def load_candidate(tenant: Tenant) -> CandidateStart | None:
-    """Return what the candidate was begun with; None where there is none."""
+    """Return the start of the candidate; None where there is none."""
     try:
         return msgspec.json.decode(
             (tenant.candidate / "start.json").read_bytes(), type=CandidateStart
@@ -46,7 +46,7 @@ def load_candidate(tenant: Tenant) -> CandidateStart | None:
 
 
 def save_ref(tenant: Tenant, ref: SnapshotRef) -> None:
-    """Put a projection in; what was said of an earlier one, and of the whole, holds no longer."""
+    """Put a projection in; results for an earlier one, and for the whole, hold no longer."""
     _checks(tenant, ref.projection).unlink(missing_ok=True)
     _whole(tenant).unlink(missing_ok=True)
     replace_file(tenant.candidate / f"{ref.projection}.json", msgspec.json.encode(ref))
@@ -63,7 +63,7 @@ def load_refs(tenant: Tenant, names: Iterable[str]) -> dict[str, SnapshotRef]:
 
 
 def save_checks(tenant: Tenant, results: Sequence[CheckResult], name: str | None = None) -> None:
-    """Keep what was said of a projection; without a name, of the candidate as a whole."""
+    """Keep the results for a projection; without a name, for the candidate as a whole."""
     path = _whole(tenant) if name is None else _checks(tenant, name)
     replace_file(path, msgspec.json.encode(results))
 
@@ -73,7 +73,7 @@ def has_checks(tenant: Tenant, name: str) -> bool:
 
 
 def load_checks(tenant: Tenant, names: Iterable[str]) -> list[CheckResult]:
-    """Return what was said of the projections named, in that order, and then of the whole."""
+    """Return the results for the projections named, in that order, and then for the whole."""
     paths = [*(_checks(tenant, name) for name in names), _whole(tenant)]
     return [
         result
@@ -171,7 +171,7 @@ _decoder = msgspec.json.Decoder(BuildStart)
 
 
 def is_build_due(waiting: Backlog, begun: BuildStart | None, now: int, build_after: int) -> bool:
-    """Return whether to begin a build; `build_after` is how many changes are enough, 0: never."""
+    """True if a build is to begin; `build_after` is the number of changes that do, 0: never."""
     changes, events, since = waiting.changes, waiting.head - waiting.watermark, waiting.since
     size = waiting.bytes
     if begun is not None and begun.head > waiting.watermark:  # and it was not published
