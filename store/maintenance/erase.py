@@ -3,8 +3,8 @@ Erase: the steps that destroy memories and their quotes, each safe to repeat.
 
 What is looked for is kept first, as hashes: whoever is ended halfway, and begins again, finds no
 texts in the log any more. With it are the ids, so that `doctor` can say what to run again. It goes
-when the scan found nothing. Then the log, then what waits, and
-what was derived; the scan is last, and says what is true.
+when the scan found nothing. Then the log, then what waits, and what was derived; the scan is last,
+and says what is true.
 """
 
 import os
@@ -32,16 +32,15 @@ from store.log.rows import BODY
 from store.maintenance import build, erase_scan, memory_archive
 from store.maintenance.erase_scan import ScanReport, scan, walk_files
 from store.snapshots import manifest as manifests
-from store.text import fingerprints as marks_
+from store.text import fingerprints
 from store.text.fingerprints import Looker, Marks
 
 # Quotes: what else in a log says the words of what was erased.
 #
 # What a job wrote is made of memories, so a run of an erased one's words in it is that one's, and
-# is
-# cut out. What a person, an agent or another memory said in the same words is theirs: it is named,
-# and cut out where that is asked for. A memory's own text is never cut: it can be erased by its
-# id.
+# is cut out. What a person, an agent or another memory said in the same words is theirs: it is
+# named, and cut out where that is asked for. A memory's own text is never cut: it can be erased by
+# its id.
 
 MADE = frozenset(("planned", "proposed", "judged", "staled"))  # by jobs, of memories
 _BATCH = 2_000
@@ -77,28 +76,28 @@ def find_cuts(log: EventLog, looker: Looker, *, receipts: bool) -> list[Change]:
     changes = []
     for row, whole in _rows(log):
         if _can_be_cut(row[3]) and (receipts or row[3] in MADE):
-            left = _cut_row(row[3], whole[BODY], looker)
-            if left != whole[BODY]:
-                changes.append(Change(row, whole[BODY], left))
+            cut_body = _cut_row(row[3], whole[BODY], looker)
+            if cut_body != whole[BODY]:
+                changes.append(Change(row, whole[BODY], cut_body))
     return changes
 
 
 def find_quotes(log: EventLog, looker: Looker) -> Quotes:
-    """Return what the log says of the marks, be it whose it may."""
+    """Return the quotes of the marks in the log, whosever they are."""
     quotes, runs, words, named = [], set(), set(), set()
     for row, whole in _rows(log):
-        found = looker.runs(whole[BODY])
+        in_body = looker.runs(whole[BODY])
         names = [name for name in (row[1], *row[_ENVELOPE]) if name]
-        here = {data for name in names for data in looker.runs(name)}
-        if found or here:
+        in_names = {data for name in names for data in looker.runs(name)}
+        if in_body or in_names:
             about, kind = row[4], row[3]
-            can_be_cut = bool(found) and _can_be_cut(kind)
+            can_be_cut = bool(in_body) and _can_be_cut(kind)
             quotes.append(Quote(row[1], kind, isoformat(row[2]), about, can_be_cut))
-        runs |= found
+        runs |= in_body
         words |= looker.words(whole[BODY])
         words |= {word for name in names for word in looker.words(name)}
-        runs |= here
-        named |= here
+        runs |= in_names
+        named |= in_names
     return Quotes(tuple(quotes), frozenset(runs), frozenset(words), frozenset(named))
 
 
@@ -106,32 +105,32 @@ def distinctive_words(log: EventLog, looker: Looker, without: Container[int]) ->
     """Return the words that no memory says, nor a name, and few receipts: whoever used one spoke of
     what is erased. The rows `without` are not looked at.
     """
-    told = Counter[bytes]()
+    uses = Counter[bytes]()
     others = set[bytes]()
     receipts = 0
     for row, whole in _rows(log):
         if row[0] not in without:
             for name in (row[1], *row[_ENVELOPE]):
                 others |= looker.words(name or "")
-            here = looker.words(whole[BODY])
+            body_words = looker.words(whole[BODY])
             if _can_be_cut(row[3]):
                 receipts += 1
-                told.update(here)
+                uses.update(body_words)
             else:
-                others |= here
+                others |= body_words
     most = max(_FEW, receipts // 100)
-    return frozenset(word for word in told if told[word] <= most and word not in others)
+    return frozenset(word for word in uses if uses[word] <= most and word not in others)
 
 
 def memories_saying(log: EventLog, looker: Looker) -> list[str]:
     """Return the ids of the memories of which an event that is no receipt holds a run."""
-    found = (
+    ids = (
         row[4]
         for row, whole in _rows(log)
         if not _can_be_cut(row[3]) and row[3] != "prompted" and looker.holds(whole[BODY])
     )
     return [
-        id_ for id_ in dict.fromkeys(found) if log.ids_with_prefix(id_, 1, ("recorded",)) == [id_]
+        id_ for id_ in dict.fromkeys(ids) if log.ids_with_prefix(id_, 1, ("recorded",)) == [id_]
     ]
 
 
@@ -169,17 +168,17 @@ def _strip_texts(value: object, looker: Looker, leaves_out: bool) -> object:
     if isinstance(value, str):
         return "" if looker.holds(value) else value
     if isinstance(value, dict):
-        kept = {name: one for name, one in value.items() if not looker.holds(name)}
+        fields = {name: item for name, item in value.items() if not looker.holds(name)}
         return {
-            name: _strip_texts(one, looker, leaves_out)
-            for name, one in kept.items()
-            if not (leaves_out and isinstance(one, str) and looker.holds(one))
+            name: _strip_texts(item, looker, leaves_out)
+            for name, item in fields.items()
+            if not (leaves_out and isinstance(item, str) and looker.holds(item))
         }
     if isinstance(value, Sequence):
         return [
-            _strip_texts(one, looker, leaves_out)
-            for one in value
-            if not (isinstance(one, str) and looker.holds(one))
+            _strip_texts(item, looker, leaves_out)
+            for item in value
+            if not (isinstance(item, str) and looker.holds(item))
         ]
     return value
 
@@ -245,23 +244,21 @@ def ids_to_erase(log: EventLog, request: EraseRequest) -> list[str]:
     """Return the memories to erase: those that were named, and those that say an asked text."""
     if not request.texts:
         return list(request.ids)
-    saying = memories_saying(log, Looker(marks_.of_erase_request(request.texts, b"")))
+    saying = memories_saying(log, Looker(fingerprints.of_erase_request(request.texts, b"")))
     return list(dict.fromkeys((*request.ids, *saying)))
 
 
 def reach(log: EventLog, request: EraseRequest) -> Reach:
-    """Return what an erasing would do."""
+    """Return the effects that an erasing would have."""
     ids = ids_to_erase(log, request)
-    gone = erasing.changes(log, ids)
+    changes = erasing.changes(log, ids)
     salt = os.urandom(16)
-    marks = _without_own_words(marks_.of(_texts_removed_by(gone), salt)) | marks_.of_erase_request(
-        request.texts, salt
-    )
-    rows = {change.row[0] for change in gone}
+    marks = _marks_of(changes, request.texts, salt)
+    rows = {change.row[0] for change in changes}
     cut = [change for change in _cuts(log, request, marks, rows) if change.row[0] not in rows]
     kinds = Counter(change.row[3] for change in cut)
-    made = erasing.derivatives(log, ids)
-    return Reach(tuple(ids), len(gone), made, dict(sorted(kinds.items())))
+    derivatives = erasing.derivatives(log, ids)
+    return Reach(tuple(ids), len(changes), derivatives, dict(sorted(kinds.items())))
 
 
 def wipe(tenant: Tenant, log: EventLog, request: EraseRequest, now: int) -> EraseResult:
@@ -274,17 +271,22 @@ def wipe(tenant: Tenant, log: EventLog, request: EraseRequest, now: int) -> Eras
     # a build that read a row before this, and is checked after it, would be refused
     with build.lock(tenant, wait_s=_WAIT_S):
         looked_for, request = _save_start(tenant, log, request)
-        done = erasing.erase(log, request.ids, now)
-        cut = _cut(log, request, looked_for, now)
+        erasure = erasing.erase(log, request.ids, now)
+        with compaction.alone(log.path):
+            cuts = _cuts(log, request, looked_for, ())
+            if cuts:  # the event is about itself: no build takes over what was made of these rows
+                erasing.rewrite(log, cuts, [erasing.cut_event(len(cuts), now)])
+                erasing.purge_old_bytes(log)
     looker = Looker(looked_for)
     Queue(tenant.ingest).erase(request.ids, looker.holds)
     quotes = find_quotes(log, looker)
     # only now: what somebody else says too tells nothing, but what was asked for is looked for
     # unless it is a name
     everybodys = quotes.runs - (
-        marks_.of_erase_request(request.texts, looked_for.salt).runs - quotes.named
+        fingerprints.of_erase_request(request.texts, looked_for.salt).runs - quotes.named
     )
-    return EraseResult(done, looked_for.without(everybodys, quotes.words), cut, quotes.quotes)
+    marks = looked_for.without(everybodys, quotes.words)
+    return EraseResult(erasure, marks, len(cuts), quotes.quotes)
 
 
 def drop_derived_files(tenant: Tenant) -> None:
@@ -318,8 +320,9 @@ def scan_home(home: Path, tenant: Tenant, wiped: EraseResult) -> tuple[list[str]
 
 
 def is_within(path: str, tenant: Tenant) -> bool:
-    """Return whether a file, relative to the home, is one that erasing a tenant's memory reaches:
-    its own, or of Dagster's and the server's.
+    """True for a file, relative to the home, that erasing a tenant's memory reaches.
+
+    These are its own, and those of Dagster and the server.
     """
     elsewhere = ("tenants/", "deleted/", "backups/")
     return path.startswith(f"tenants/{tenant.name}/") or not path.startswith(elsewhere)
@@ -343,7 +346,6 @@ def load_starts(tenant: Tenant) -> EraseStart | None:
 
 
 def has_start(tenant: Tenant) -> bool:
-    """Return whether an erasing was begun and not ended."""
     return tenant.erasure_file.exists()
 
 
@@ -353,65 +355,49 @@ def file_names(tenant: Tenant) -> set[str]:
 
 
 def _save_start(tenant: Tenant, log: EventLog, request: EraseRequest) -> tuple[Marks, EraseRequest]:
-    """Return what is to be looked for, kept on the disk, with what an earlier try kept; and what is
-    to be erased, with the memories that an earlier try found by their texts.
+    """Save the marks to look for, with those of an earlier try; return them and the request.
+
+    The request then has the memories that an earlier try found by their texts.
     """
     before = load_starts(tenant) or EraseStart((), Marks(os.urandom(16)))
-    found = before.ids if request.texts else ()
+    earlier = before.ids if request.texts else ()
     request = msgspec.structs.replace(
-        request, ids=tuple(dict.fromkeys((*ids_to_erase(log, request), *found)))
+        request, ids=tuple(dict.fromkeys((*ids_to_erase(log, request), *earlier)))
     )
-    gone = [*erasing.changes(log, request.ids), *erasing.event_changes(log, request.events)]
-    salt = before.marks.salt
-    marks = (
-        before.marks
-        | _without_own_words(marks_.of(_texts_removed_by(gone), salt))
-        | marks_.of_erase_request(request.texts, salt)
-    )
+    changes = [*erasing.changes(log, request.ids), *erasing.event_changes(log, request.events)]
+    marks = before.marks | _marks_of(changes, request.texts, before.marks.salt)
     both = EraseStart(tuple(dict.fromkeys((*before.ids, *request.ids))), marks)
     replace_file(tenant.erasure_file, msgspec.json.encode(both))
     return marks, request
 
 
-def _texts_removed_by(changes: Iterable[Change]) -> list[str]:
-    return [text for change in changes for text in _removed_texts(change.said, change.left)]
+def _marks_of(changes: Iterable[Change], asked_texts: Sequence[str], salt: bytes) -> Marks:
+    """Return the marks of the texts that bodies lose, and of the asked texts.
 
-
-def _removed_texts(words: str, left: str) -> Iterator[str]:
-    """Yield the texts that a body loses."""
-    stays = set(marks_.leaves(msgspec.json.decode(left)))
-    for text in marks_.leaves(msgspec.json.decode(words)):
-        if text not in stays:
-            yield text
-
-
-def _without_own_words(marks: Marks) -> Marks:
-    """Return marks without the words that mnemolog's own files are written in."""
+    The former are without the words that mnemolog's own files are written in.
+    """
+    removed = []
+    for change in changes:
+        stays = set(fingerprints.leaves(msgspec.json.decode(change.left)))
+        texts = fingerprints.leaves(msgspec.json.decode(change.said))
+        removed += [text for text in texts if text not in stays]
+    marks = fingerprints.of(removed, salt)
     looker = Looker(marks)
-    ours = set[bytes]()
+    own_words = set[bytes]()
     for folder in ("store", "serve", "pipelines"):
         for path in (Path(__file__).parents[2] / folder).rglob("*.py"):
-            ours |= looker.words(path.read_text(encoding="utf-8"))
-    return marks.without(words=ours)
-
-
-def _cut(log: EventLog, request: EraseRequest, looked_for: Marks, now: int) -> int:
-    with compaction.alone(log.path):
-        changed = _cuts(log, request, looked_for, ())
-        if changed:  # the event is about itself: no build takes over what was made of these rows
-            erasing.rewrite(log, changed, [erasing.cut_event(len(changed), now)])
-            erasing.purge_old_bytes(log)
-    return len(changed)
+            own_words |= looker.words(path.read_text(encoding="utf-8"))
+    return marks.without(words=own_words) | fingerprints.of_erase_request(asked_texts, salt)
 
 
 def _cuts(
     log: EventLog, request: EraseRequest, looked_for: Marks, without: Container[int]
 ) -> list[Change]:
     """Return the rows that quote, and what they are to say instead, each once."""
-    always = marks_.of_erase_request(request.texts, looked_for.salt)
+    always = fingerprints.of_erase_request(request.texts, looked_for.salt)
     if request.also_quotes:
         words = distinctive_words(log, Looker(looked_for), without)
-        always |= marks_.alone(words, looked_for.salt)
+        always |= fingerprints.alone(words, looked_for.salt)
     changes = [
         *find_cuts(log, Looker(always), receipts=True),
         *find_cuts(log, Looker(looked_for | always), receipts=request.also_quotes),

@@ -5,7 +5,6 @@ It quotes nothing. It is kept below the tenant, in `erased/`, and its digest say
 """
 
 import os
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -42,19 +41,19 @@ _decoder = msgspec.json.Decoder(Copy)
 
 def record_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
     """Keep that a copy was made, on the disk when this returns; return it."""
-    made = Copy(what, to, at)
-    line = msgspec.json.encode(made) + b"\n"
+    copy = Copy(what, to, at)
+    line = msgspec.json.encode(copy) + b"\n"
     path = _path(tenant)
-    known = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    if not known or len(known) >= _MOST:
-        replace_file(path, b"".join([*known[1 - _MOST :], line]))
-        return made
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    if not lines or len(lines) >= _MOST:
+        replace_file(path, b"".join([*lines[1 - _MOST :], line]))
+        return copy
     with path.open("ab") as file:
         # the last line may be torn, and is not to take this one with it
-        file.write(line if known[-1].endswith(b"\n") else b"\n" + line)
+        file.write(line if lines[-1].endswith(b"\n") else b"\n" + line)
         file.flush()
         os.fsync(file.fileno())
-    return made
+    return copy
 
 
 def list_copies(tenant: Tenant) -> list[Copy]:
@@ -123,7 +122,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_clean(self) -> bool:
-        """Return whether nothing was found where the erasing reaches."""
+        """True if nothing was found where the erasing reaches."""
         return not self.left
 
 
@@ -149,8 +148,8 @@ def make_receipt(
         dropped=tuple(dropped),
         scan=scanned,
         texts_too_short=wiped.marks.short,
-        left=_of(suspect, tenant, is_within=True),
-        elsewhere=_of(suspect, tenant, is_within=False),
+        left=tuple(path for path in suspect if erase.is_within(path, tenant)),
+        elsewhere=tuple(path for path in suspect if not erase.is_within(path, tenant)),
         quotes=wiped.quotes,
         copies=(*list_copies(tenant), *damaged_copies(tenant)),
     )
@@ -165,16 +164,7 @@ def receipts_folder(tenant: Tenant) -> Path:
     return tenant.root / "erased"
 
 
-def read_receipt(path: Path) -> Receipt:
-    """Return a receipt that was kept; raise OSError or MsgspecError."""
-    return msgspec.json.decode(path.read_bytes(), type=Receipt)
-
-
 def receipt_digest(receipt: Receipt) -> str:
     """Return the sha256, hex, of all that a receipt says but this."""
     bare = msgspec.structs.replace(receipt, digest="")
     return sha256(msgspec.json.encode(bare)).hexdigest()
-
-
-def _of(paths: Sequence[str], tenant: Tenant, *, is_within: bool) -> tuple[str, ...]:
-    return tuple(path for path in paths if erase.is_within(path, tenant) is is_within)

@@ -68,19 +68,17 @@ def _texts(data: "bytes | mmap") -> Iterator[str]:
     for pattern, encoding in ((_UTF8, "utf-8"), (_UTF16, "")):
         before, tail = -1, ""
         for match in pattern.finditer(data):
-            text = match[0].decode(encoding, "replace") if encoding else _wide(match[0])
+            if encoding:
+                text = match[0].decode(encoding, "replace")
+            else:
+                text = match[0].replace(b"\x00", b"").decode("ascii")
             yield tail + text if match.start() == before else text
             before, tail = match.end(), text[-_OVERLAP:]
 
 
-def _wide(data: bytes) -> str:
-    return data.replace(b"\x00", b"").decode("ascii")
-
-
 def _sqlite(path: Path) -> Iterator[str]:
     """Yield every text of every row of every table, and what their bytes unpack to."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         connection.set_busy_timeout(5_000)
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         for (name,) in tables.fetchall():
@@ -88,8 +86,6 @@ def _sqlite(path: Path) -> Iterator[str]:
             for row in connection.execute(f'SELECT * FROM "{quoted}"'):
                 for value in row:
                     yield from texts_in_value(value)
-    finally:
-        connection.close()
 
 
 def texts_in_value(value: object) -> Iterator[str]:
@@ -141,7 +137,7 @@ def _has_text(of: Any, types: Any) -> bool:
         types.is_string(of)
         or types.is_large_string(of)
         or types.is_string_view(of)
-        or any(_has_text(one.type, types) for one in inner)
+        or any(_has_text(child.type, types) for child in inner)
     )
 
 
@@ -151,8 +147,8 @@ def _strings(value: object) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from _strings(list(value.values()))
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _strings(one)
+        for item in value:
+            yield from _strings(item)
 
 
 def _gzip(path: Path) -> Iterator[str]:
@@ -231,7 +227,7 @@ def walk_files(folder: Path) -> Iterator[Path]:
 
 
 def scan(home: Path, tenant: Path, marks: Marks) -> ScanReport:
-    """Return what of some marks is found below a home.
+    """Look for marks in every file below a home; return a report.
 
     Single words are looked for in the tenant's folder alone: elsewhere they may be anybody's.
     """
@@ -277,8 +273,8 @@ def _look(path: Path, looker: Looker, *, words: bool) -> _How:
 # copies of files that were damaged.
 #
 # Dagster keeps each run in SQLite files below `dagster/`, with the pages' metadata: samples,
-# plans, a
-# memory before and after. A run that quotes what was erased is dropped whole, its pictures too.
+# plans, a memory before and after. A run that quotes what was erased is dropped whole, its pictures
+# too.
 
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
 _OURS = ("dagster.yaml", "ui.json")  # settings, and where the pages are served
@@ -331,7 +327,7 @@ def _drop_damaged_files(folder: Path, looker: Looker) -> Iterator[Path]:
     for path in walk_files(folder):
         try:
             within = texts_in_file(path) or ()
-            quotes = any(looker.holds(one, words=True) for one in chain(raw_texts(path), within))
+            quotes = any(looker.holds(text, words=True) for text in chain(raw_texts(path), within))
         except Unreadable:
             quotes = True
         if quotes:
@@ -361,7 +357,7 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
 
 
 def _find_rows(path: Path, looker: Looker) -> _Database:
-    """Return which rows and runs of a file quote."""
+    """Return the rows and runs of a file that quote."""
     database = _Database(path)
     with _connect(path) as connection:
         for (name,) in connection.execute(_TABLES).fetchall():
@@ -369,7 +365,7 @@ def _find_rows(path: Path, looker: Looker) -> _Database:
             names = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
             database.columns[table] = names
             for number, *row in connection.execute(f'SELECT rowid, * FROM "{table}"'):
-                if any(looker.holds(text) for one in row for text in texts_in_value(one)):
+                if any(looker.holds(text) for value in row for text in texts_in_value(value)):
                     database.rows.setdefault(table, []).append(number)
                     if "run_id" in names and (run := row[names.index("run_id")]):
                         database.runs.add(run)
@@ -382,8 +378,8 @@ def _at_work(folder: Path, runs: set[str]) -> set[str]:
     if not path.exists() or not runs:
         return set()
     with _connect(path) as connection:
-        known = connection.execute("SELECT run_id, status FROM runs").fetchall()
-    return {run for run, status in known if run in runs and status not in _ENDED}
+        statuses = connection.execute("SELECT run_id, status FROM runs").fetchall()
+    return {run for run, status in statuses if run in runs and status not in _ENDED}
 
 
 def _clear_rows(database: _Database, runs: set[str]) -> bool:
