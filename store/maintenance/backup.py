@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,7 +98,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
 
 
 def check_backup(path: Path) -> Listing:
-    """Return what a backup holds, once all of it was unpacked elsewhere and proven.
+    """Return the list of a backup, once all of it was unpacked elsewhere and proven.
 
     Raise SourceError for one that cannot be restored whole, LogFull where there is no room.
     """
@@ -138,7 +138,7 @@ def install(
         listing = fill(folder)
         staged = Tenant(tenant.name, folder)
         if not is_there:
-            _take_place(staged, tenant)
+            _rename(staged.root, tenant.root)  # fails where somebody made that tenant meanwhile
             return RestoreReport(tenant=tenant.name, listing=listing)
         with tenants.lock_jobs(tenant):
             erased = _erase_again(staged, tenant, now)
@@ -151,8 +151,8 @@ def install(
 def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
     folder, to = segments.folder_of(tenant.log), segments.folder_of(staged.log)
     with EventLog(staged.log) as log:
-        found = log.segments()
-    for segment in found:
+        log_segments = log.segments()
+    for segment in log_segments:
         make_folder(to)
         try:
             shutil.copyfile(folder / segment.name, to / segment.name)
@@ -164,16 +164,16 @@ def _unpack_and_prove(path: Path, folder: Path) -> Listing:
     """Unpack a backup and prove it; raise SourceError where it cannot be restored whole."""
     listing = backup_file.unpack(path, folder)
     try:
-        found = prove(Tenant(listing.tenant, folder))
+        counts = prove(Tenant(listing.tenant, folder))
     except (LogCorrupt, LogForeign, LogVersion) as error:
         raise SourceError(f"{path} cannot be restored: {error}") from error
-    if found != (listing.events, listing.newest_at, listing.jobs):
+    if counts != (listing.events, listing.newest_at, listing.jobs):
         raise SourceError(f"{path} does not hold the events and batches that its list counts")
     return listing
 
 
 def prove(staged: Tenant) -> tuple[int, int, int]:
-    """Return how many events a folder holds, when the newest happened, and how many batches wait.
+    """Return the counts of a folder: its events, the moment of the newest, the batches that wait.
 
     Raise LogCorrupt, LogForeign or LogVersion where anything in it is not what we wrote.
     """
@@ -186,11 +186,11 @@ def prove(staged: Tenant) -> tuple[int, int, int]:
 
 def _check_segments(staged: Tenant, log: EventLog) -> None:
     folder = segments.folder_of(staged.log)
-    named = {other.name: other for other in log.segments()}
+    named = {segment.name: segment for segment in log.segments()}
     there = {path.name for path in folder.glob("*")}
     if strange := there ^ named.keys():
-        what = "missing" if strange - there else "not named in the log"
-        raise LogCorrupt(f"below cold/log {', '.join(sorted(strange)):.200} is {what}")
+        state = "missing" if strange - there else "not named in the log"
+        raise LogCorrupt(f"below cold/log {', '.join(sorted(strange)):.200} is {state}")
     for segment in named.values():
         if problem := segments.problem(folder, segment):
             raise LogCorrupt(problem)
@@ -214,12 +214,12 @@ def _check_events(log: EventLog, at_once: int) -> int:
 
 
 def _check_jobs(staged: Tenant) -> int:
-    """Return how many batches wait, each of which can be read."""
+    """Return the number of batches that wait, each of which can be read."""
     check_queue(staged.ingest)
     queue, number, count = QueueFile(staged.ingest), 0, 0
     try:
-        while found := queue.read(_NEXT_JOB, number):
-            ((number, at, body),) = found
+        while rows := queue.read(_NEXT_JOB, number):
+            ((number, at, body),) = rows
             batch.batch_events(body, at)
             count += 1
     except msgspec.MsgspecError as error:
@@ -249,11 +249,6 @@ def _replace(staged: Tenant, tenant: Tenant, home: Path, now: int) -> Path:
     return kept_in
 
 
-def _take_place(staged: Tenant, tenant: Tenant) -> None:
-    """Give a proven folder its name; raise Conflict where somebody made that tenant meanwhile."""
-    _rename(staged.root, tenant.root)
-
-
 def _rename(folder: Path, to: Path) -> None:
     try:
         os.rename(folder, to)
@@ -270,15 +265,15 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
     """
     try:
         with EventLog(tenant.log) as present:
-            gone = log_queries.erased_ids(present, present.head())
+            erased = log_queries.erased_ids(present, present.head())
     except (LogCorrupt, LogForeign, NotFound):
         return None
     with EventLog(staged.log) as log:
         ids = sorted(
-            (gone & log.present_ids(sorted(gone))) - log_queries.erased_ids(log, log.head())
+            (erased & log.present_ids(sorted(erased))) - log_queries.erased_ids(log, log.head())
         )
         wiped = erase.wipe(staged, log, erase.EraseRequest(tuple(ids)), now) if ids else None
-    Queue(staged.ingest).erase(gone)
+    Queue(staged.ingest).erase(erased)
     if wiped is not None:
         report = scan(staged.root, staged.root, wiped.marks)
         if not report.found and not report.unread:  # else `doctor` will name what to erase again
@@ -322,10 +317,8 @@ def _unlink(lock: Path) -> None:
 # comes back.
 #
 # The copy is SQLite's own (https://www.sqlite.org/backup.html), in one step, so it is the file at
-# one
-# moment. One that comes from elsewhere could hold triggers and views of somebody else's, which
-# would
-# run as ours: its schema must be ours to the word (https://www.sqlite.org/security.html).
+# one moment. One that comes from elsewhere could hold triggers and views of somebody else's, which
+# would run as ours: its schema must be ours to the word (https://www.sqlite.org/security.html).
 
 _COMMENT = re.compile(r"--[^\n]*")
 _SPACE = re.compile(r" ?([(),;]) ?")
@@ -353,17 +346,10 @@ def copy_queue(path: Path, to: Path) -> None:
 def _copy_database(path: Path, to: Path) -> Iterator[apsw.Connection]:
     with log_file.translate_errors(path):
         log_file.create_file(to)
-        source = log_file.connect(path)
-        try:
-            copy = apsw.Connection(str(to))
-            try:
-                with copy.backup("main", source, "main") as backup:
-                    backup.step(-1)
-                yield copy
-            finally:
-                copy.close()
-        finally:
-            source.close()
+        with closing(log_file.connect(path)) as source, closing(apsw.Connection(str(to))) as copy:
+            with copy.backup("main", source, "main") as backup:
+                backup.step(-1)
+            yield copy
 
 
 def check_log(path: Path) -> tuple[int, int]:
@@ -375,10 +361,10 @@ def check_log(path: Path) -> tuple[int, int]:
     """
     version = log_file.SCHEMA_VERSION
     with _check_database(path, log_file.APPLICATION_ID, version, "store.log") as connection:
-        found: list[Row] = connection.execute(
+        rows: list[Row] = connection.execute(
             "SELECT max(octet_length(body)), min(at), max(at) FROM events"
         ).fetchall()
-    longest, oldest, newest = (number or 0 for number in found[0])
+    longest, oldest, newest = (number or 0 for number in rows[0])
     if not backup_file.FIRST <= oldest <= newest <= backup_file.LAST:
         raise LogCorrupt(f"{path.name} holds an event of no year from 1 to 9999")
     return longest, newest
@@ -394,37 +380,30 @@ def check_queue(path: Path) -> None:
 
 @contextmanager
 def _check_database(path: Path, owner: int, newest: int, package: str) -> Iterator[apsw.Connection]:
-    with log_file.translate_errors(path):
-        connection = log_file.connect(path)
-        try:
-            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-            connection.pragma("cell_size_check", True)
-            if connection.pragma("application_id") != owner:
-                raise LogForeign(f"{path.name} is another program's database")
-            if not 0 < int(connection.pragma("user_version")) <= newest:
-                raise LogVersion(f"{path.name} was written by a newer mnemolog: upgrade it")
-            _check_schema(connection, path.name, package)
-            damage = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
-            if damage != ["ok"]:
-                raise LogCorrupt(f"{path.name}: {'; '.join(damage)}")
-            log_file.write_ahead(connection)
-            yield connection
-        finally:
-            connection.close()
+    with log_file.translate_errors(path), closing(log_file.connect(path)) as connection:
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.pragma("cell_size_check", True)
+        if connection.pragma("application_id") != owner:
+            raise LogForeign(f"{path.name} is another program's database")
+        if not 0 < int(connection.pragma("user_version")) <= newest:
+            raise LogVersion(f"{path.name} was written by a newer mnemolog: upgrade it")
+        _check_schema(connection, path.name, package)
+        damage = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
+        if damage != ["ok"]:
+            raise LogCorrupt(f"{path.name}: {'; '.join(damage)}")
+        log_file.write_ahead(connection)
+        yield connection
 
 
 def _check_schema(connection: apsw.Connection, name: str, package: str) -> None:
-    ours = apsw.Connection(":memory:")
-    try:
+    with closing(apsw.Connection(":memory:")) as ours:
         ours.execute(files(package).joinpath("schema.sql").read_text())
-        known = {*_statements(ours), *map(_plain, log_file.MIGRATIONS.values())}
+        allowed = {*_statements(ours), *map(_plain, log_file.MIGRATIONS.values())}
         # an older log has neither these columns nor these tables yet
-        known |= {one.replace(",author TEXT,origin TEXT,clock INTEGER", "") for one in known}
+        allowed |= {text.replace(",author TEXT,origin TEXT,clock INTEGER", "") for text in allowed}
         wanted = set(_schema_names(ours)) - {"segments", "vocabulary"}
-    finally:
-        ours.close()
-    if strange := [statement for statement in _statements(connection) if statement not in known]:
+    if strange := [statement for statement in _statements(connection) if statement not in allowed]:
         raise LogForeign(f"{name} holds what mnemolog never made: {strange[0]:.80}")
     if missing := wanted - set(_schema_names(connection)):
         raise LogForeign(f"{name} has no {', '.join(sorted(missing))}")

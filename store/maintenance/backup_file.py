@@ -128,7 +128,7 @@ def _entry(name: str, method: int) -> zipfile.ZipInfo:
 
 
 def read_listing(path: Path) -> Listing:
-    """Return what a backup says of itself; raise SourceError where it cannot be one."""
+    """Return the list of a backup; raise SourceError where it cannot be one."""
     with _open_zip(path) as packed:
         return _list(path, packed)
 
@@ -160,10 +160,10 @@ def _list(path: Path, packed: zipfile.ZipFile) -> Listing:
     with packed.open(LIST) as file:
         data = file.read(MOST_LIST)
     try:
-        found = _format.decode(data).format
-        if found != FORMAT:
+        version = _format.decode(data).format
+        if version != FORMAT:
             raise SourceError(
-                f"{path} is a backup of format {found}, this mnemolog reads {FORMAT}: upgrade it"
+                f"{path} is a backup of format {version}, this mnemolog reads {FORMAT}: upgrade it"
             )
         listing = _listing.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:  # nested too deep
@@ -218,8 +218,8 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         with SmallReads(path, MOST_INDEX) as file:
             _check_ends(path, file)
             with zipfile.ZipFile(file) as packed:
-                for one in packed.infolist():
-                    if one.compress_type not in PACKINGS or one.flag_bits & 1:
+                for entry in packed.infolist():
+                    if entry.compress_type not in PACKINGS or entry.flag_bits & 1:
                         raise SourceError(f"{path} is not compressed like a backup")
                 yield packed
     except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:

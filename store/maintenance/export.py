@@ -10,6 +10,7 @@ of whole recalls, whose receipts are not exported, in none.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Literal
 from unicodedata import category
 
@@ -19,7 +20,6 @@ from store.home.instants import moment
 from store.importers.jsonl import OWN, QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log.event_kinds import EPISODE, Rated
 from store.log.event_log import EventLog
-from store.log.events import Event
 from store.maintenance import quarantine
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, AUTO, DEFAULT_SCORE, FORGOTTEN, Memory
@@ -47,27 +47,30 @@ def export_lines(
     for edge in fold.edges:
         link = msgspec.convert({"target": edge.target, "relation": edge.relation}, ExportedLink)
         links[edge.source][link] = None
-    held = _quarantine_states(log)
-    for memory in _memories_to_export(fold, held, now, all_states=all_states, project=project):
+    was_by_id = _quarantine_states(log)
+    for memory in _memories_to_export(fold, was_by_id, now, all_states=all_states, project=project):
         beside: dict[str, Any] = {
             "links": tuple(links.get(memory.id, ())),
             "ratings": ratings.get(memory.id, []),
         }
-        if memory.id in held:
+        if memory.id in was_by_id:
             beside["state"] = QUARANTINED
-        is_gone = memory.state == FORGOTTEN and memory.id not in held
-        yield _tombstone(memory) if is_gone else _line(memory, now, beside)
+        if memory.state == FORGOTTEN and memory.id not in was_by_id:
+            tombstone = {"id": memory.id, "content": "", "state": FORGOTTEN}
+            yield msgspec.convert(tombstone, Exported)
+        else:
+            yield _line(memory, now, beside)
 
 
 def memories(
     log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
 ) -> list[Memory]:
     """Return the memories of which `export` yields a line, without the forgotten ones."""
-    held = _quarantine_states(log)
+    was_by_id = _quarantine_states(log)
     wanted = _memories_to_export(
-        _fold_log(log)[0], held, now, all_states=all_states, project=project
+        _fold_log(log)[0], was_by_id, now, all_states=all_states, project=project
     )
-    return [memory for memory in wanted if memory.id in held or memory.state != FORGOTTEN]
+    return [memory for memory in wanted if memory.id in was_by_id or memory.state != FORGOTTEN]
 
 
 def _fold_log(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
@@ -77,39 +80,32 @@ def _fold_log(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
     for event in log.effective_events(0, log.head(), cold=False):
         fold.apply(event)
         if isinstance(event.body, Rated):
-            ratings[event.subject].append(_rating(event, event.body))
+            rating = ExportedRating(
+                verdict=event.body.verdict,
+                reason=event.body.reason,
+                at=moment(event.at),
+                trust="agent" if event.trust == "agent" else "user",
+            )
+            ratings[event.subject].append(rating)
     return fold, ratings
 
 
-def _rating(event: Event, body: Rated) -> ExportedRating:
-    trust: Literal["user", "agent"] = "agent" if event.trust == "agent" else "user"
-    at = moment(event.at)
-    return ExportedRating(verdict=body.verdict, reason=body.reason, at=at, trust=trust)
-
-
 def _memories_to_export(
-    fold: Fold, held: Mapping[str, str], now: int, *, all_states: bool, project: str | None
+    fold: Fold, was_by_id: Mapping[str, str], now: int, *, all_states: bool, project: str | None
 ) -> Iterator[Memory]:
-    """Yield the memories to be exported; `held` are the states of those in quarantine, by id."""
-    for memory in sorted(fold.rows.values(), key=lambda one: one.seq):
+    """Yield the memories to be exported; `was_by_id` are the states of those in quarantine."""
+    for memory in sorted(fold.rows.values(), key=attrgetter("seq")):
         if memory.kind == EPISODE or (project is not None and memory.project != project):
             continue
-        state = held.get(memory.id, memory.state)
-        if all_states or (state == ACTIVE and not _is_expired(memory, now)):
+        state = was_by_id.get(memory.id, memory.state)
+        is_expired = memory.expires_at is not None and memory.expires_at <= now
+        if all_states or (state == ACTIVE and not is_expired):
             yield memory
 
 
 def _quarantine_states(log: EventLog) -> dict[str, str]:
     """Return the states that memories in quarantine had before, by their ids."""
     return {entry.id: entry.was for entry in quarantine.entries(log)}
-
-
-def _is_expired(memory: Memory, now: int) -> bool:
-    return memory.expires_at is not None and memory.expires_at <= now
-
-
-def _tombstone(memory: Memory) -> Exported:
-    return msgspec.convert({"id": memory.id, "content": "", "state": FORGOTTEN}, Exported)
 
 
 def _line(memory: Memory, now: int, beside: dict[str, Any]) -> Exported:
@@ -151,12 +147,12 @@ _RELATIONS = {"cause": "causes", "support": "supports", "conflict": "contradicts
 
 def export_notes(lines: Iterable[Exported], form: NoteForm) -> dict[str, bytes]:
     """Return the files of a folder of notes, by their paths in it; forgotten memories are none."""
-    kept = [line for line in lines if line.state != FORGOTTEN]
-    titles = {one.id or "": _title(one) for one in kept}
-    files = {_note_path(one, form): _note(one, form, titles) for one in kept}
+    lines = [line for line in lines if line.state != FORGOTTEN]
+    titles = {line.id or "": _title(line) for line in lines}
+    files = {_note_path(line, form): _note(line, form, titles) for line in lines}
     if form == "claude-memory":
-        first = sorted(kept, key=lambda one: (not one.pinned, -(one.importance or 0.5)))
-        index = [f"- [{_title(one)}]({_note_path(one, form)}) — {one.kind}" for one in first]
+        first = sorted(lines, key=lambda line: (not line.pinned, -(line.importance or 0.5)))
+        index = [f"- [{_title(line)}]({_note_path(line, form)}) — {line.kind}" for line in first]
         files[_INDEX] = "\n".join(["# Memory", "", *index[: _INDEX_LINES - 2], ""]).encode()
     return files
 
@@ -177,9 +173,9 @@ def _note_path(line: Exported, form: NoteForm) -> str:
 def _note(line: Exported, form: NoteForm, titles: Mapping[str, str]) -> bytes:
     import yaml  # not at the server's start
 
-    said: dict[str, Any] = msgspec.to_builtins(line)
-    said = {name: value for name, value in said.items() if value not in (None, [], {}, False)}
-    content = said.pop("content")
+    front: dict[str, Any] = msgspec.to_builtins(line)
+    front = {name: value for name, value in front.items() if value not in (None, [], {}, False)}
+    content = front.pop("content")
     created = line.created_at.isoformat() if line.created_at else ""
     fields: dict[str, Any] = {}
     if form == "claude-memory":
@@ -190,11 +186,11 @@ def _note(line: Exported, form: NoteForm, titles: Mapping[str, str]) -> bytes:
         fields |= {"title": _title(line), "type": line.kind, "tags": list(line.tags)}
         fields["created"] = created
     linked = [(link.relation, titles[link.target]) for link in line.links if link.target in titles]
-    text = "".join(one for one in content if one in "\n\t" or category(one)[0] != "C")
+    text = "".join(sign for sign in content if sign in "\n\t" or category(sign)[0] != "C")
     if linked and form != "claude-memory":
-        told = (f"- {_RELATIONS.get(how, how)} [[{title}]]" for how, title in linked)
-        text += "\n\n## Relations\n" + "\n".join(told)
+        relations = (f"- {_RELATIONS.get(how, how)} [[{title}]]" for how, title in linked)
+        text += "\n\n## Relations\n" + "\n".join(relations)
     if text != content:
-        said["content"] = content
-    head = yaml.safe_dump(fields | {OWN: said}, allow_unicode=False, sort_keys=False, width=1_000)
+        front["content"] = content
+    head = yaml.safe_dump(fields | {OWN: front}, allow_unicode=False, sort_keys=False, width=1_000)
     return f"---\n{head}---\n\n{text}\n".encode()

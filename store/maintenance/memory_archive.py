@@ -8,6 +8,7 @@ others, and there is no second copy that could say something else.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,35 +49,29 @@ def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: 
     The file's name says up to which event it is, and how its hash begins. Raise LogBusy where
     another process writes it, or rewrites the log.
     """
-    with alone(tenant.log):
-        return _replace(tenant, log, rows, watermark, now)
-
-
-def _replace(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
     from pyarrow import parquet
 
     folder = folder_of(tenant)
-    make_folder(folder)
-    gone = log_queries.erased_ids(
-        log, log.head(), watermark
-    )  # what was built before still tells of it
-    found = [_row_of(log, memory, now) for memory in _cold(rows, now) if memory.id not in gone]
-    temporary = temporary_name(folder / "new")
-    try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            parquet.write_table(_table(found), file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        path = folder / f"{watermark:012}-{hash_of(temporary)[:16]}.parquet"
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(folder)
-    _drop(tenant, but=path)
-    states = [one["state"] for one in found]
-    counts = {state: states.count(state) for state in sorted(set(states))}
-    return ColdFile(str(path), counts, path.stat().st_size)
+    with alone(tenant.log):
+        make_folder(folder)
+        erased = log_queries.erased_ids(log, log.head(), watermark)  # `rows` may still have them
+        cold = [_row_of(log, memory, now) for memory in _cold(rows, now) if memory.id not in erased]
+        temporary = temporary_name(folder / "new")
+        try:
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                table = pa.Table.from_pylist(cold, schema=_schema())
+                parquet.write_table(table, file, compression="zstd")
+                file.flush()
+                os.fsync(file.fileno())
+            path = folder / f"{watermark:012}-{hash_of(temporary)[:16]}.parquet"
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(folder)
+        _drop(tenant, but=path)
+        counts = Counter(row["state"] for row in cold)
+        return ColdFile(str(path), dict(sorted(counts.items())), path.stat().st_size)
 
 
 def drop(tenant: Tenant) -> None:
@@ -91,7 +86,7 @@ def _drop(tenant: Tenant, *, but: Path | None = None) -> None:
 
 
 def problem(tenant: Tenant) -> str | None:
-    """Return which cold file is not what was written and the cure; None where all is well."""
+    """Return the problem of a cold file that is damaged, and its fix; None where none is."""
     for path in sorted(folder_of(tenant).glob("*.parquet")):
         if not hash_of(path).startswith(path.stem.partition("-")[2]):
             return f"{path} does not match its hash: `mnemolog archive` writes it anew"
@@ -106,18 +101,18 @@ def _cold(rows: MemoryRows, now: int) -> Iterator[Memory]:
 
 def _row_of(log: EventLog, memory: Memory, now: int) -> dict[str, Any]:
     """Return a memory as a row: its fields, when it went and why."""
-    shown = msgspec.structs.asdict(memory)
+    values = msgspec.structs.asdict(memory)
     if memory.state == ACTIVE:
         assert memory.expires_at is not None
-        shown["state"], shown["ended_at"] = EXPIRED, memory.expires_at
-        shown["why"] = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
+        values["state"], values["ended_at"] = EXPIRED, memory.expires_at
+        values["why"] = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
     else:
-        shown["why"] = _reason(log, memory)
-    return {name: shown[name] for name in _schema().names}
+        values["why"] = _reason(log, memory)
+    return {name: values[name] for name in _schema().names}
 
 
 def _reason(log: EventLog, memory: Memory) -> str | None:
-    """Return what was said when it went; a newer value of its key needs no words."""
+    """Return the reason it was archived or superseded; a newer value of its key needs no words."""
     reasons = [
         getattr(event.body, "reason", None)
         for event in log.events_for(memory.id)
@@ -149,7 +144,3 @@ def _column_type(field: Field) -> pa.DataType:
         return pa.timestamp("us", tz="UTC")
     of = MEMORIES.field(field.name).type
     return of.value_type if pa.types.is_dictionary(of) else of
-
-
-def _table(rows: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(rows, schema=_schema())

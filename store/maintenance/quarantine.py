@@ -54,23 +54,28 @@ def isolate(
 
     Raise LogError where the log cannot be written.
     """
-    found = [
-        Held(id_, now, result.name, result.detail, memories.value(_row(memories, id_), "state"))
-        for id_, result in sorted(failed.items())
-    ]
-    log.append([_event(log, entry) for entry in found])
-    return found
+    held: list[Held] = []
+    events: list[Event] = []
+    for id_, result in sorted(failed.items()):
+        row = memories.row(id_)
+        assert row is not None  # checks name memories of the candidate
+        was = memories.value(row, "state")
+        held.append(Held(id_, now, result.name, result.detail, was))
+        body = Quarantined(check=result.name, reason=result.detail, was=was)
+        events.append(Event(new_id(now), now, body, id_, log.events_for(id_)[0].project))
+    log.append(events)
+    return held
 
 
 def entries(log: EventLog) -> list[Held]:
     """Return the memories that are in quarantine now, the first one first."""
-    found = []
+    held = []
     for id_ in _ever(log):
         newest = _newest(log, id_)
         if isinstance(newest.body, Quarantined):
             body = newest.body
-            found.append(Held(id_, newest.at, body.check, body.reason, body.was))
-    return sorted(found, key=lambda entry: (entry.at, entry.id))
+            held.append(Held(id_, newest.at, body.check, body.reason, body.was))
+    return sorted(held, key=lambda entry: (entry.at, entry.id))
 
 
 def releases(log: EventLog, until: int) -> frozenset[str]:
@@ -84,16 +89,13 @@ def release(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
 
     Raise NotFound, or Conflict for one that is not held.
     """
-
-    def restoration(held_by: Quarantined) -> Restored:
-        return Restored(reason="released from quarantine", state=held_by.was)
-
-    return _settle(log, ids, restoration, now)
+    reason = "released from quarantine"
+    return _settle(log, ids, lambda body: Restored(reason=reason, state=body.was), now)
 
 
 def forget(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
     """Leave memories out for good, all or none; raise as `release` does."""
-    return _settle(log, ids, lambda held_by: Forgotten(reason="quarantined"), now)
+    return _settle(log, ids, lambda body: Forgotten(reason="quarantined"), now)
 
 
 def _settle(
@@ -102,25 +104,14 @@ def _settle(
     change: Callable[[Quarantined], Restored | Forgotten],
     now: int,
 ) -> list[Event]:
-    known = {id_: _newest(log, id_).body for id_ in _ever(log)}
+    bodies = {id_: _newest(log, id_).body for id_ in _ever(log)}
     events = []
     for id_ in ids:
-        if not isinstance(held_by := known.get(id_), Quarantined):
+        if not isinstance(body := bodies.get(id_), Quarantined):
             cure = "`mnemolog quarantine` lists what is"
             raise Conflict(f"memory {id_!r} is not in quarantine: {cure}")
-        events.append(commands.change_event(log, id_, change(held_by), now))
-    return [one.event for one in log.append(events)]
-
-
-def _row(memories: MemoryParts, id_: str) -> int:
-    row = memories.row(id_)
-    assert row is not None  # checks name memories of the candidate
-    return row
-
-
-def _event(log: EventLog, entry: Held) -> Event:
-    body = Quarantined(check=entry.check, reason=entry.reason, was=entry.was)
-    return Event(new_id(entry.at), entry.at, body, entry.id, log.events_for(entry.id)[0].project)
+        events.append(commands.change_event(log, id_, change(body), now))
+    return [appended.event for appended in log.append(events)]
 
 
 def _ever(log: EventLog) -> frozenset[str]:

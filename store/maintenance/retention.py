@@ -46,7 +46,7 @@ def retention_bound(days: int, now: int) -> int:
 
 
 def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
-    """Return how many episodes the next build erases."""
+    """Return the number of episodes that the next build erases."""
     if not (before := retention_bound(days, now)):
         return 0
     [counts] = log_queries.tally(
@@ -56,7 +56,7 @@ def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
 
 
 def is_due(tenant: Tenant, log: EventLog, days: int, now: int) -> bool:
-    """Return whether a build is to be begun for it: once a day, and only for something."""
+    """True if a build is to begin for it: once a day, and only for something."""
     before = retention_bound(days, now)
     return before - _last_bound(tenant) >= DAY and count_waiting(tenant, log, days, now) > 0
 
@@ -73,8 +73,13 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
     with compaction.alone(log.path):
         for rows in log_queries.session_row_batches(log, KINDS, _last_bound(tenant), before, _MOST):
             changes = list(_changes(log, rows))
-            ids = [row for row in rows if row[3] == "prompted"]
-            events = _erasure_events(log, ids, now)
+            prompts = [row for row in rows if row[3] == "prompted"]
+            erased = log_queries.erased_ids(log, log.head()) if prompts else frozenset()
+            events = [
+                Event(new_id(now), now, Erased(aged=True), row[1], row[5])
+                for row in prompts
+                if row[1] not in erased
+            ]
             if changes or events:
                 erasing.rewrite(log, changes, events)
             count, changed = count + len(events), changed + len(changes)
@@ -91,15 +96,6 @@ def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
         left = encode(erasing.strip_texts(body)) if isinstance(body, _BODIES) else whole[BODY]
         if left != whole[BODY]:
             yield Change(row, whole[BODY], left)
-
-
-def _erasure_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
-    already = log_queries.erased_ids(log, log.head()) if rows else frozenset()
-    return [
-        Event(new_id(now), now, Erased(aged=True), row[1], row[5])
-        for row in rows
-        if row[1] not in already
-    ]
 
 
 def _last_bound(tenant: Tenant) -> int:
