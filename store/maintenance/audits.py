@@ -82,9 +82,9 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
         return AuditResult(True, "nothing is indexed")
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
-    documents = [tokenizer.terms(other) for other in texts]
-    asked = documents[:: max(1, len(documents) // _QUERIES)]
-    queries = [run for one in asked for run in _runs(one)]
+    documents = [tokenizer.terms(text) for text in texts]
+    step = max(1, len(documents) // _QUERIES)
+    queries = [run for document in documents[::step] for run in _runs(document)]
     for term in dict.fromkeys(chain.from_iterable(queries)):
         listed = index.posting_list(term)[0]
         if np.count_nonzero(~repeated[listed]) != index.frequency(term):
@@ -159,18 +159,18 @@ def mentions_in_range(audited: AuditInput) -> AuditResult:
 def links_hold(audited: AuditInput) -> AuditResult:
     """A sample of links joins memories that are there and repeat or correct each other."""
     links = Duplicates.open(audited.tables).links
-    ends = {end for other in links for end in (other.document, other.of)}
+    ends = {end for link in links for end in (link.document, link.of)}
     if not all(0 <= end < audited.count for end in ends):
         text = f"links point outside the {audited.count} memories"
-        astray = [other for other in links if not 0 <= other.of < audited.count]
-        return AuditResult(False, text, audited.ids(other.document for other in astray))
+        astray = [link for link in links if not 0 <= link.of < audited.count]
+        return AuditResult(False, text, audited.ids(link.document for link in astray))
     sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
-    rows = sorted({end for other in sample for end in (other.document, other.of)})
+    rows = sorted({end for link in sample for end in (link.document, link.of)})
     table = fields_of(audited.of_memories, np.array(rows, np.int64), (*TEXTS, "state"))
     columns = (column.to_pylist() for column in table.columns)
-    told = dict(zip(rows, zip(*columns, strict=True), strict=True))
+    fields_by_row = dict(zip(rows, zip(*columns, strict=True), strict=True))
     for link in sample:
-        older, newer = told[link.of], told[link.document]
+        older, newer = fields_by_row[link.of], fields_by_row[link.document]
         texts = ["\n".join(filter(None, fields)) for *fields, _ in (older, newer)]
         if FORGOTTEN in (older[-1], newer[-1]) or not link.holds(*texts):
             ids = audited.ids([link.document, link.of])
@@ -181,9 +181,9 @@ def links_hold(audited: AuditInput) -> AuditResult:
 @audit_of("lessons", cure=ANEW)
 def lessons_match_log(audited: AuditInput) -> AuditResult:
     """The counts of lessons shown, verdicts and open drafts match the log."""
-    told: Counter[str] = Counter()
+    logged: Counter[str] = Counter()
     for (kind, _), count in log_queries.daily_counts(audited.log, audited.watermark).items():
-        told[kind] += count
+        logged[kind] += count
     table = audited.tables["lessons"]
     shown, judged = (
         sum(pc.sum(table.column(name)).as_py() or 0 for name in names)
@@ -191,9 +191,9 @@ def lessons_match_log(audited: AuditInput) -> AuditResult:
     )
     drafts = len(audited.tables["drafts"])
     text = f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
-    if (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]:
+    if (shown, judged) == (logged["surfaced"], logged["followed"]) and drafts <= logged["proposed"]:
         return AuditResult(True, text)
-    text += f"; the log has {told['surfaced']}, {told['followed']} and {told['proposed']}"
+    text += f"; the log has {logged['surfaced']}, {logged['followed']} and {logged['proposed']}"
     return AuditResult(False, text, _lessons_counted_wrong(audited))
 
 
@@ -203,21 +203,22 @@ _VERDICTS = ("followed", "ignored", "not_applicable")
 def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
     """Return the ids of the lessons whose counts differ from the log's."""
     events = audited.log.bodies(0, audited.watermark, cold=False)
-    told = Counter((of, type(body)) for _, of, body in events)
+    logged = Counter((of, type(body)) for _, of, body in events)
     rows = {row["id"]: row for row in audited.tables["lessons"].to_pylist()}
-    lessons = {of for of, kind in told if kind in (Surfaced, Followed)} | rows.keys()
+    lessons = {of for of, kind in logged if kind in (Surfaced, Followed)} | rows.keys()
     wrong = []
     for id_ in sorted(lessons):
         row = rows.get(id_, {})
         counted = row.get("surfaced") or 0, sum(row.get(name) or 0 for name in _VERDICTS)
-        if counted != (told[id_, Surfaced], told[id_, Followed]):
+        if counted != (logged[id_, Surfaced], logged[id_, Followed]):
             wrong.append(id_)
     return wrong
 
 
 def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], text: str) -> AuditResult:
-    """Return a failure of the rows whose numbers are wrong: of few they are isolated, of many the
-    build itself is wrong.
+    """Return a failure of the rows whose numbers are wrong.
+
+    A few are isolated; of many the build itself is wrong.
     """
     ids = audited.ids(rows)
     return AuditResult(not ids, text, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
@@ -250,12 +251,12 @@ def _not_unit(
             is_of_text = has_text(hashes[start : start + len(rows)])
             empty.append(np.flatnonzero(is_of_text & ~rows.halves.any(axis=1)) + start)
         start += len(rows)
-    found = np.concatenate(wrong)
-    detail = f"{count} new vectors, {len(found)} not of length 1"
+    off_unit = np.concatenate(wrong)
+    detail = f"{count} new vectors, {len(off_unit)} not of length 1"
     waiting = len(audited.tables["missing"])
     if waiting:
         detail += f", {plural(waiting, 'text')} without a vector yet"
-    return found, np.concatenate(empty), detail
+    return off_unit, np.concatenate(empty), detail
 
 
 AUDITS: tuple[Audit, ...] = tuple(KNOWN)

@@ -7,7 +7,8 @@ It looks and changes nothing. Only what needs the memory built again is left to 
 import os
 import shutil
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import closing, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
@@ -64,7 +65,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def checkup(settings: Settings) -> list[Finding]:
     """Return a finding for everything looked at, the worst first."""
-    found = [
+    findings = [
         *_permissions(settings.home),
         _space(settings.home),
         _sqlite(),
@@ -75,24 +76,24 @@ def checkup(settings: Settings) -> list[Finding]:
         *_tenant(settings),
     ]
     order = ("error", "warn", "ok")
-    return sorted(found, key=lambda one: order.index(one.severity))
+    return sorted(findings, key=lambda finding: order.index(finding.severity))
 
 
 def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
-    """Return, for each projection whose files are not what was written, what is wrong and the cure.
+    """Return the problem and its fix for each projection whose files are not as written.
 
     Every file is hashed: a flipped bit shows in no other way. What is in it is looked at too.
     """
-    known = {projection.name: projection for projection in _manifest_projections(manifest)}
-    found = []
+    by_name = {projection.name: projection for projection in _manifest_projections(manifest)}
+    problems = []
     for name, ref in manifest.projections.items():
         try:
             snapshot.verify(tenant.snapshots, ref)
-            if name in known and known[name].version == ref.version:
-                constraints.check(tenant.snapshots, manifest, known[name])
+            if name in by_name and by_name[name].version == ref.version:
+                constraints.check(tenant.snapshots, manifest, by_name[name])
         except SnapshotDamaged as error:
-            found.append(str(error))
-    return found
+            problems.append(str(error))
+    return problems
 
 
 def _manifest_projections(manifest: Manifest) -> tuple[Projection, ...]:
@@ -102,7 +103,7 @@ def _manifest_projections(manifest: Manifest) -> tuple[Projection, ...]:
 
 
 def _permissions(home: Path) -> Iterator[Finding]:
-    """Say which files others may read: the log and the token must not be, the rest should not."""
+    """Report files that others may read: an error for the log and the token, else a warning."""
     if os.name != "posix" or not home.is_dir():
         return
     open_ones = open_paths(home)
@@ -120,39 +121,31 @@ def open_paths(home: Path) -> list[Path]:
     """Return the files and folders of a home that other users may read, on systems that tell."""
     if os.name != "posix" or not home.is_dir():
         return []
-    return [path for path in _private(home) if _is_open(path)]
-
-
-def _is_open(path: Path) -> bool:
-    try:
-        return bool(path.stat().st_mode & 0o077)
-    except FileNotFoundError:  # SQLite's -wal and -shm come and go
-        return False
+    open_ones = []
+    # Dagster's own records lie behind their folder's mode
+    for path in chain((home,), home.iterdir(), (home / "tenants").rglob("*")):
+        with suppress(FileNotFoundError):  # SQLite's -wal and -shm come and go
+            if path.stat().st_mode & 0o077:
+                open_ones.append(path)
+    return open_ones
 
 
 def _open_to_others(severity: Severity, paths: list[Path], home: Path) -> Finding:
     named = ", ".join(map(str, paths[:_SHOWN])) + (" ..." if len(paths) > _SHOWN else "")
-    what = f"{len(paths)} files or folders are open to other users: {named}"
-    return Finding(severity, what, f"chmod -R go= {home}")
-
-
-def _private(home: Path) -> Iterator[Path]:
-    """Yield what must be private; Dagster's own records lie behind their folder's mode."""
-    yield home
-    yield from home.iterdir()
-    yield from (home / "tenants").rglob("*")
+    text = f"{len(paths)} files or folders are open to other users: {named}"
+    return Finding(severity, text, f"chmod -R go= {home}")
 
 
 def _space(home: Path) -> Finding:
     there = next(path for path in (home, *home.absolute().parents) if path.exists())
     if files.is_read_only(there):
-        what = f"{home} lies on a read-only disk: what is there is read, nothing is written"
-        return Finding("error", what, "have it mounted for writing, or set MNEMOLOG_HOME")
+        text = f"{home} lies on a read-only disk: what is there is read, nothing is written"
+        return Finding("error", text, "have it mounted for writing, or set MNEMOLOG_HOME")
     free = shutil.disk_usage(there).free
-    what = f"{free / 2**30:.1f} GiB free for {home}"
+    text = f"{free / 2**30:.1f} GiB free for {home}"
     if free >= LITTLE_SPACE:
-        return Finding("ok", what)
-    return Finding("error" if free < NO_SPACE else "warn", what, "free some disk space")
+        return Finding("ok", text)
+    return Finding("error" if free < NO_SPACE else "warn", text, "free some disk space")
 
 
 def _sqlite() -> Finding:
@@ -160,56 +153,56 @@ def _sqlite() -> Finding:
     if tuple(map(int, version.split("."))) >= LEAST_SQLITE:
         return Finding("ok", f"SQLite {version}")
     least = ".".join(map(str, LEAST_SQLITE))
-    what = f"SQLite {version} can lose writes when two processes checkpoint"
-    return Finding("error", what, f"install an apsw that carries {least} or newer")
+    text = f"SQLite {version} can lose writes when two processes checkpoint"
+    return Finding("error", text, f"install an apsw that carries {least} or newer")
 
 
 def server(settings: Settings) -> Finding:
-    """Return whether the server is where those that were connected look for it."""
-    found, port = live_server(settings), settings.choices.port
-    if found is not None and found.port == port:
-        return Finding("ok", f"the server listens on port {port} (process {found.pid})")
-    if found is not None:
-        what = f"the server listens on port {found.port}, the settings say {port}"
+    """Check that the server is where the connected hosts look for it."""
+    live, port = live_server(settings), settings.choices.port
+    if live is not None and live.port == port:
+        return Finding("ok", f"the server listens on port {port} (process {live.pid})")
+    if live is not None:
+        text = f"the server listens on port {live.port}, the settings say {port}"
         cure = f"hosts that were given {port} do not reach it: {_ANOTHER_PORT}"
-        return Finding("warn", what, cure)
+        return Finding("warn", text, cure)
     if is_held(settings):
-        what = "a server of this home lives and does not answer"
-        return Finding("warn", what, "run `mnemolog stop`, then `mnemolog start`")
+        text = "a server of this home lives and does not answer"
+        return Finding("warn", text, "run `mnemolog stop`, then `mnemolog start`")
     if settings.server_file.exists():
-        what = f"{settings.server_file} is left of a server that was killed"
-        return Finding("warn", what, "run `mnemolog start`, or delete the file")
+        text = f"{settings.server_file} is left of a server that was killed"
+        return Finding("warn", text, "run `mnemolog start`, or delete the file")
     if listens(port):
-        what = f"no server runs, and another program listens on port {port}"
-        return Finding("warn", what, _ANOTHER_PORT)
+        text = f"no server runs, and another program listens on port {port}"
+        return Finding("warn", text, _ANOTHER_PORT)
     return Finding("ok", "no server runs")
 
 
 def _spool(settings: Settings) -> Iterator[Finding]:
-    """Say what hooks kept because no server took it; nothing where they kept nothing."""
+    """Report hook events that no server took yet, and those that were dropped."""
     waiting = spool.backlog(settings.home)
     if waiting.events:
         events = plural(waiting.events, "hook event")
-        what = f"{events} since {isoformat(waiting.oldest)} wait for a server to record them"
-        yield Finding("warn", what, f"run `mnemolog start`; {settings.server_log} names what fails")
+        text = f"{events} since {isoformat(waiting.oldest)} wait for a server to record them"
+        yield Finding("warn", text, f"run `mnemolog start`; {settings.server_log} names what fails")
     if waiting.dropped:
-        what = f"{plural(waiting.dropped, 'hook event')} found no room in the spool and are lost"
+        text = f"{plural(waiting.dropped, 'hook event')} found no room in the spool and are lost"
         dropped = spool.dropped_file(settings.home)
-        yield Finding("warn", what, f"run `mnemolog start`, then delete {dropped}")
+        yield Finding("warn", text, f"run `mnemolog start`, then delete {dropped}")
 
 
 def _programs(llm: Llm) -> Iterator[Finding]:
-    """Say which programs jobs ask as a model; one that is missing leaves jobs without a model."""
+    """Report the programs that jobs ask as a model; without its program a job has no model."""
     named = {tier: getattr(llm, tier) for tier in ("cheap", "balanced", "expensive")}
     for model in dict.fromkeys(named.values()):
         if (program := program_of(model)) is None:
             continue
-        tiers = ", ".join(f"llm.{tier}" for tier, one in named.items() if one == model)
+        tiers = ", ".join(f"llm.{tier}" for tier, name in named.items() if name == model)
         if description := program.description:
             yield Finding("ok", f"{tiers}: {model} is asked through {description}")
         else:
-            what = f"{tiers}: {model} is set, and there is no program `{program.command}`"
-            yield Finding("error", what, program.cure)
+            text = f"{tiers}: {model} is set, and there is no program `{program.command}`"
+            yield Finding("error", text, program.cure)
 
 
 def _tenant(settings: Settings) -> Iterator[Finding]:
@@ -217,8 +210,8 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         tenant = find_tenant(settings.home, settings.choices.tenant)
         log = EventLog(tenant.log)
     except NotFound as error:
-        known = ", ".join(other.name for other in list_tenants(settings.home))
-        cure = f"name one that is there: {known}" if known else "run `mnemolog init`"
+        names = ", ".join(other.name for other in list_tenants(settings.home))
+        cure = f"name one that is there: {names}" if names else "run `mnemolog init`"
         yield Finding("error", str(error), cure)
         return
     except MnemologError as error:
@@ -239,16 +232,16 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
 
 
 def _failures(root: Path) -> Iterator[Finding]:
-    """Say what went wrong where nobody looked on, and did not go right since."""
+    """Report background failures that did not go right since."""
     for failure in failures.every(root):
         often = "" if failure.times == 1 else f" {failure.times} times, last"
-        what = f"{failure.what} failed{often} at {isoformat(failure.at)}: {failure.said}"
-        seen = f"`mnemolog ui` has its run {failure.run}; " if failure.run else ""
-        yield Finding("warn", what, f"{seen}it goes from here when the same goes right")
+        text = f"{failure.what} failed{often} at {isoformat(failure.at)}: {failure.said}"
+        run = f"`mnemolog ui` has its run {failure.run}; " if failure.run else ""
+        yield Finding("warn", text, f"{run}it goes from here when the same goes right")
 
 
 def _check_erasure(tenant: Tenant) -> Iterator[Finding]:
-    """Say whether an erasing was begun and not ended; nothing where none was."""
+    """Report an erasing that was begun and not ended."""
     from store.maintenance import erase
 
     if not erase.has_start(tenant):
@@ -263,20 +256,18 @@ def _check_erasure(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _check_queue(tenant: Tenant) -> Iterator[Finding]:
-    """Say whether something that was accepted could not be recorded; nothing where all was."""
+    """Report accepted batches that could not be recorded."""
     from store.ingest.job_queue import Queue
 
-    queue = Queue(tenant.ingest)
-    try:
-        counts = queue.counts()
-    except MnemologError as error:
-        yield Finding("error", str(error), "what waited in it is lost: send it again")
-        return
-    finally:
-        queue.close()
+    with closing(Queue(tenant.ingest)) as queue:
+        try:
+            counts = queue.counts()
+        except MnemologError as error:
+            yield Finding("error", str(error), "what waited in it is lost: send it again")
+            return
     if counts["dead"]:
-        what = f"{counts['dead']} accepted batches could not be recorded"
-        yield Finding("warn", what, "`mnemolog ingest list --state dead`, then `... requeue JOB`")
+        text = f"{counts['dead']} accepted batches could not be recorded"
+        yield Finding("warn", text, "`mnemolog ingest list --state dead`, then `... requeue JOB`")
 
 
 def _log(log: EventLog) -> Iterator[Finding]:
@@ -292,24 +283,24 @@ def _log(log: EventLog) -> Iterator[Finding]:
 
 
 def _secrets(log: EventLog) -> Iterator[Finding]:
-    """Say which events hold what only today's patterns know; nothing where none does."""
-    found = [event.id for event in log.read(cold=False) if redact_event(event) is not event]
-    if found:
-        named = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-        what = "the log keeps secrets that an earlier version did not know in "
-        what += (
-            f"{plural(len(found), 'event')}: {named}; what is built and shown of them is redacted"
+    """Report events with secrets that only today's patterns know."""
+    ids = [event.id for event in log.read(cold=False) if redact_event(event) is not event]
+    if ids:
+        named = ", ".join(ids[:_SHOWN]) + (", ..." if len(ids) > _SHOWN else "")
+        text = (
+            "the log keeps secrets that an earlier version did not know in "
+            f"{plural(len(ids), 'event')}: {named}; what is built and shown of them is redacted"
         )
-        yield Finding("warn", what, "`mnemolog erase ID` destroys them: they are still on the disk")
+        yield Finding("warn", text, "`mnemolog erase ID` destroys them: they are still on the disk")
 
 
 def _cold(tenant: Tenant) -> Iterator[Finding]:
-    """Say whether the files of cold memories are what was written; nothing where there is none."""
+    """Check the files of cold memories against their hashes; nothing where there is none."""
     from store.maintenance import memory_archive
 
     if problem := memory_archive.problem(tenant):
-        what, _, cure = problem.partition(": ")
-        yield Finding("warn", what, cure)
+        text, _, cure = problem.partition(": ")
+        yield Finding("warn", text, cure)
     elif memory_archive.folder_of(tenant).is_dir():
         yield Finding("ok", "the file of cold memories is as it was written")
 
@@ -323,7 +314,11 @@ def _check_snapshots(settings: Settings, tenant: Tenant, log: EventLog) -> Itera
     except SnapshotDamaged as error:
         yield Finding("error", str(error), _BUILD)
         return
-    yield from _snapshots(tenant, manifest)
+    problems = damage(tenant, manifest)
+    for problem in problems:
+        yield Finding("error", problem, _BUILD)
+    if not problems:
+        yield Finding("ok", f"manifest {manifest.number}: every file matches its hash")
     yield from _warnings(manifest)
     yield from _tail(settings, manifest, log)
     try:
@@ -332,16 +327,8 @@ def _check_snapshots(settings: Settings, tenant: Tenant, log: EventLog) -> Itera
         yield Finding("error", str(error), "set another `embedder` in config.toml")
 
 
-def _snapshots(tenant: Tenant, manifest: Manifest) -> Iterator[Finding]:
-    found = damage(tenant, manifest)
-    for one in found:
-        yield Finding("error", one, _BUILD)
-    if not found:
-        yield Finding("ok", f"manifest {manifest.number}: every file matches its hash")
-
-
 def _warnings(manifest: Manifest) -> Iterator[Finding]:
-    """Say what the build's checks warn of, and how many canaries came back, if any was asked."""
+    """Report the warnings of the build's checks, and how many canaries came back, if any ran."""
     for check in manifest.checks:
         if check.name == manifests.CANARIES:
             if alarm := alarm_text(check):
@@ -356,7 +343,7 @@ def _warnings(manifest: Manifest) -> Iterator[Finding]:
 
 
 def alarm_text(check: CheckResult) -> str:
-    """Return what a published build's check warns of; empty where nothing is wrong."""
+    """Return the warning of a published build's check; empty where nothing is wrong."""
     if check.name == manifests.EXPECTED:
         return "" if check.passed else check.detail
     if check.name != manifests.CANARIES:
@@ -372,25 +359,25 @@ def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Fin
     except LogError:  # said by `_log`
         return
     if manifest.watermark > head:
-        what = f"the log ends at {head}, but was at {manifest.watermark} when last built"
-        yield Finding("error", what, "restore a newer backup of the log")
+        text = f"the log ends at {head}, but was at {manifest.watermark} when last built"
+        yield Finding("error", text, "restore a newer backup of the log")
         return
     waiting = sum(event.kind not in RECEIPTS for event in fresh)
-    what = f"{waiting} changes since the last build"
+    text = f"{waiting} changes since the last build"
     if waiting > LONG_TAIL * (settings.choices.build_after or 500):
-        yield Finding("warn", f"{what}: recall grows slow", _BUILD)
+        yield Finding("warn", f"{text}: recall grows slow", _BUILD)
     else:
-        yield Finding("ok", what)
+        yield Finding("ok", text)
 
 
 def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
     if manifest.embedder != chosen.model:
-        what = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
-        yield Finding("warn", f"{what}: the first answers while it is here", _BUILD)
+        text = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
+        yield Finding("warn", f"{text}: the first answers while it is here", _BUILD)
     elif missing := manifest.missing_vectors:
-        what = f"{plural(missing, 'text')} without a vector yet"
-        what += f": {chosen.model} did not answer the last build"
-        yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
+        text = f"{plural(missing, 'text')} without a vector yet"
+        text += f": {chosen.model} did not answer the last build"
+        yield Finding("warn", text, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
     if isinstance(chosen, SilentEmbedder):
         yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")
     for projection in _manifest_projections(manifest):
@@ -400,28 +387,28 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
 
 
 def _check_quarantine(log: EventLog) -> Iterator[Finding]:
-    """Say which memories builds leave out; nothing where there are none."""
+    """Report the memories that builds leave out."""
     try:
-        held = quarantine.entries(log)
+        entries = quarantine.entries(log)
     except LogError:  # said by `_log`
         return
-    for entry in held[:_SHOWN]:
-        what = f"builds leave memory {entry.id} out since {isoformat(entry.at)}: {entry.check}"
-        yield Finding("warn", f"{what}: {entry.reason}", quarantine.CURE)
-    if len(held) > _SHOWN:
-        what = f"builds leave {len(held) - _SHOWN} more memories out"
-        yield Finding("warn", what, "`mnemolog quarantine` lists them")
+    for entry in entries[:_SHOWN]:
+        text = f"builds leave memory {entry.id} out since {isoformat(entry.at)}: {entry.check}"
+        yield Finding("warn", f"{text}: {entry.reason}", quarantine.CURE)
+    if len(entries) > _SHOWN:
+        text = f"builds leave {len(entries) - _SHOWN} more memories out"
+        yield Finding("warn", text, "`mnemolog quarantine` lists them")
 
 
 def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
-    """Say which copies on other programs' servers are behind; nothing where none is kept."""
+    """Check that the copies on other programs' servers are up to date."""
     from store.maintenance import mirrors  # with what writes them, which the server never needs
 
     behind = {other.asset for other in mirrors.mirrors_behind(tenant, settings.choices)}
     for mirror in mirrors.chosen_mirrors(settings.choices):
         if mirror.asset in behind:
-            what = f"{mirror} is behind: it does not hold what the last build published"
-            yield Finding("warn", what, "see that its server answers, then run `mnemolog build`")
+            text = f"{mirror} is behind: it does not hold what the last build published"
+            yield Finding("warn", text, "see that its server answers, then run `mnemolog build`")
         else:
             yield Finding("ok", f"{mirror} holds what is published")
 
@@ -430,5 +417,5 @@ def _refusal(tenant: Tenant) -> Finding:
     refusal = manifests.last_refusal(tenant)
     if refusal is None:
         return Finding("ok", "the last build was not refused")
-    what = f"the build of {isoformat(refusal.at)} was refused: {'; '.join(refusal.reasons)}"
-    return Finding("error", what, "mend what the check names, then run `mnemolog build`")
+    text = f"the build of {isoformat(refusal.at)} was refused: {'; '.join(refusal.reasons)}"
+    return Finding("error", text, "mend what the check names, then run `mnemolog build`")

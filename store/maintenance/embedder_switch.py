@@ -79,11 +79,11 @@ def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> 
 
 def _published_vectors(tenant: Tenant, vectors: Projection) -> list[pa.Table]:
     """Return the rows of a model's vectors that are kept; none where there are none, or damaged."""
-    found = newest_published(tenant, vectors)
-    if found is None:
+    newest = newest_published(tenant, vectors)
+    if newest is None:
         return []
     with suppress(SnapshotDamaged, OSError):  # else they are made anew
-        snapshot.verify(tenant.snapshots, found.ref)
-        tables = snapshot.read(tenant.snapshots, found.ref, vectors, check=False, validate=False)
+        snapshot.verify(tenant.snapshots, newest.ref)
+        tables = snapshot.read(tenant.snapshots, newest.ref, vectors, check=False, validate=False)
         return [tables["rows"]]
     return []

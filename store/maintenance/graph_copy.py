@@ -89,7 +89,7 @@ class Node:
 
 
 def is_in_step(tenant: Tenant, chosen: Neo4j) -> bool:
-    """Return whether the copy is of what is published; raise NoManifest or SnapshotDamaged."""
+    """Compare the copy with what is published; raise NoManifest or SnapshotDamaged."""
     return _load_mark(tenant) == _mark_of(chosen, manifests.current(tenant))
 
 
@@ -106,22 +106,22 @@ def sync(tenant: Tenant, chosen: Neo4j) -> int:
     with _Server.open(chosen) as server:
         server.prepare()
         nodes = {node.uid: node for node in nodes_of(tenant, manifest)}
-        held = server.digests(_space(tenant))
-        gone = [uid for uid in held if uid not in nodes]
-        missing = nodes.keys() - held.keys()
+        on_server = server.digests(_space(tenant))
+        surplus = [uid for uid in on_server if uid not in nodes]
+        missing = nodes.keys() - on_server.keys()
         stale = [
             node
             for uid, node in nodes.items()
             if uid in missing
-            or held[uid][1] != node.digest
+            or on_server[uid][1] != node.digest
             or any(to in missing for _, to, _ in node.edges)
         ]
-        if gone or stale:
+        if surplus or stale:
             remove_files([_mark_file(tenant)])  # what is half written is in step with nothing
-        server.delete([(uid, held[uid][0]) for uid in gone])
+        server.delete([(uid, on_server[uid][0]) for uid in surplus])
         server.write(stale)
     replace_file(_mark_file(tenant), msgspec.json.encode(_mark_of(chosen, manifest)))
-    return len(gone) + len(stale)
+    return len(surplus) + len(stale)
 
 
 def drop(tenant: Tenant, chosen: Neo4j) -> None:
@@ -137,8 +137,8 @@ def drop(tenant: Tenant, chosen: Neo4j) -> None:
     unwanted = _Mark(url, database, (), is_unwanted=True)
     replace_file(_mark_file(tenant), msgspec.json.encode(unwanted))
     with _Server.open(msgspec.structs.replace(chosen, url=url, database=database)) as server:
-        held = server.digests(_space(tenant))
-        server.delete([(uid, label) for uid, (label, _) in held.items()])
+        on_server = server.digests(_space(tenant))
+        server.delete([(uid, label) for uid, (label, _) in on_server.items()])
     remove_files([_mark_file(tenant)])
 
 
@@ -147,7 +147,7 @@ def _mark_file(tenant: Tenant) -> Path:
 
 
 def _load_mark(tenant: Tenant) -> _Mark | None:
-    """Return what was last written; None where nothing was, or it was not ended."""
+    """Return the mark of the last sync; None where there was none, or it was not ended."""
     try:
         return msgspec.json.decode(_mark_file(tenant).read_bytes(), type=_Mark)
     except (OSError, msgspec.MsgspecError):
@@ -160,7 +160,7 @@ def _mark_of(chosen: Neo4j, manifest: Manifest) -> _Mark:
 
 
 def _space(tenant: Tenant) -> str:
-    """Return how the uids of a tenant begin: another home's tenant has others."""
+    """Return the beginning of a tenant's uids: another home's tenant has others."""
     return f"{tenant.name}-{sha256(str(tenant.root.resolve()).encode()).hexdigest()[:12]}:"
 
 
@@ -177,7 +177,7 @@ def nodes_of(tenant: Tenant, manifest: Manifest) -> Iterator[Node]:
     tables = _read(tenant, manifest, ENTITIES_PROJECTION)
     index = EntityIndex.open(tables)
     facts = _read(tenant, manifest, FACTS_PROJECTION)["facts"].to_pylist()
-    entities = [maker.uid(index.kind(one), index.name(one)) for one in range(len(index))]
+    entities = [maker.uid(index.kind(row), index.name(row)) for row in range(len(index))]
     yield from maker.entities(index, entities)
 
     about: dict[str, list[str]] = {}  # by how facts write a name
@@ -227,14 +227,14 @@ class _NodeMaker:
             index.sources.tolist(), index.targets.tolist(), index.weights.tolist(), strict=True
         ):
             edges.setdefault(source, []).append(("SEEN_WITH", uids[target], weight))
-        for one, uid in enumerate(uids):
+        for row, uid in enumerate(uids):
             properties = {
-                "kind": index.kind(one),
-                "name": index.name(one)[:_LONGEST_NAME],
-                "aliases": index.aliases(one),
-                "memories": len(index.documents(one)),
+                "kind": index.kind(row),
+                "name": index.name(row)[:_LONGEST_NAME],
+                "aliases": index.aliases(row),
+                "memories": len(index.documents(row)),
             }
-            yield self._node(ENTITY, uid, properties, edges.get(one, []))
+            yield self._node(ENTITY, uid, properties, edges.get(row, []))
 
     def subject(self, name: str) -> Node:
         properties = {
@@ -259,13 +259,7 @@ class _NodeMaker:
         properties["at"] = _instant(row["created_at"])
         return self._node(MEMORY, self.uid("memory", row["id"]), properties, edges)
 
-    def _node(
-        self,
-        label: str,
-        uid: str,
-        properties: dict[str, Any],
-        edges: list[Edge],
-    ) -> Node:
+    def _node(self, label: str, uid: str, properties: dict[str, Any], edges: list[Edge]) -> Node:
         return Node(label, uid, {"uid": uid, "tenant": self.tenant, **properties}, edges)
 
 
@@ -334,12 +328,12 @@ class _Server:
         """Return the label and the digest of each node whose uid begins with `space`."""
         digests: dict[str, tuple[str, str | None]] = {}
         for label in LABELS:
-            held = self._run(
+            records = self._run(
                 f"MATCH (n:{label}) WHERE n.uid STARTS WITH $space "
                 "RETURN n.uid AS uid, n.digest AS digest",
                 space=space,
             )
-            digests |= {one["uid"]: (label, one["digest"]) for one in held}
+            digests |= {record["uid"]: (label, record["digest"]) for record in records}
         return digests
 
     def delete(self, nodes: Sequence[tuple[str, str]]) -> None:
@@ -357,7 +351,7 @@ class _Server:
         by_label = {label: [node for node in nodes if node.label == label] for label in LABELS}
         for label, some in by_label.items():
             for batch in _batches(some, _BATCH):
-                rows = [{"uid": one.uid, "properties": one.properties} for one in batch]
+                rows = [{"uid": node.uid, "properties": node.properties} for node in batch]
                 self._run(
                     f"UNWIND $rows AS row MERGE (n:{label} {{uid: row.uid}}) "
                     "SET n = row.properties WITH n MATCH (n)-[r]->() DELETE r",
@@ -382,23 +376,23 @@ class _Server:
                 self._run(
                     f"UNWIND $rows AS row MATCH (n:{label} {{uid: row.uid}}) "
                     "SET n.digest = row.digest",
-                    rows=[{"uid": one.uid, "digest": one.digest} for one in batch],
+                    rows=[{"uid": node.uid, "digest": node.digest} for node in batch],
                 )
 
     def _run(self, query: str, **parameters: Any) -> list[Any]:
         """Return the records that a query brings; it is safe to run twice, as drivers do."""
 
         def run() -> list[Any]:
-            asked = self._driver.execute_query(
+            answer = self._driver.execute_query(
                 query, parameters, database_=self._chosen.database or None
             )
-            return list(asked.records)
+            return list(answer.records)
 
-        found: list[Any] = self._within(run)
-        return found
+        records: list[Any] = self._within(run)
+        return records
 
     def _within(self, call: Callable[[], Any]) -> Any:
-        """Return what a call returns; raise MirrorError where it takes longer than `_CALL_S`."""
+        """Run a call and return its value; raise MirrorError if it takes longer than `_CALL_S`."""
         answer: Future[Any] = Future()
 
         def settle() -> None:
@@ -415,8 +409,8 @@ class _Server:
 
 
 def _failure(chosen: Neo4j, text: str) -> MirrorError:
-    what = text.partition("\n")[0] or "it hung up"
-    return MirrorError(f"Neo4j at {chosen.url}: {what}; once it answers, run `mnemolog build`")
+    reason = text.partition("\n")[0] or "it hung up"
+    return MirrorError(f"Neo4j at {chosen.url}: {reason}; once it answers, run `mnemolog build`")
 
 
 def _batches(rows: Sequence[Any], size: int) -> Iterator[list[Any]]:

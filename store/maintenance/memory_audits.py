@@ -91,8 +91,8 @@ class AuditInput(msgspec.Struct, frozen=True):
         """Return the ids of the memories of some rows, in order; none of rows there are not."""
         there = sorted({int(row) for row in rows if 0 <= row < self.count})
         table = fields_of(self.of_memories, np.array(there, np.int64), ("id",))
-        found: list[str] = table.column("id").to_pylist()
-        return found
+        ids: list[str] = table.column("id").to_pylist()
+        return ids
 
     def fresh(self, name: str) -> Iterator[tuple[int, Part]]:
         """Yield a table's parts that are not the published ones, and each one's first row.
@@ -163,9 +163,7 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
     base = _served_rows(audited)
     row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
     revised: dict[str, str] = {}  # by id
-    others: list[
-        str
-    ] = []  # the ids of rows whose text differs from what they are first compared with
+    others: list[str] = []  # ids of rows whose text differs from what they are first compared with
     for ids, contents in _contents_since(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
@@ -197,20 +195,20 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
 
 
 def _is_as_merged(audited: AuditInput, memories: MemoryParts, id_: str) -> bool:
-    """Return whether a memory says what the newest of its texts by the order of all homes does."""
+    """True if a memory has the newest of its texts by the order of all homes."""
     row = memories.row(id_)
     if row is None or not audited.log.is_merged():
         return False
-    told: str | None = None
+    newest: str | None = None
     for event in merging.events_about(audited.log, [id_], audited.watermark):
         match event.body:
             case Recorded(content=text) | Revised(content=str(text)) if event.subject == id_:
-                told = text
+                newest = text
             case Prompted(prompt=text) if event.id == id_:
-                told = text
+                newest = text
             case Erased():
-                told = ""
-    return told is not None and _is_of(memories.value(row, "content"), told)
+                newest = ""
+    return newest is not None and _is_of(memories.value(row, "content"), newest)
 
 
 @audit_of("memories", cure=ANEW)
@@ -250,8 +248,8 @@ def fields_match_log(audited: AuditInput) -> AuditResult:
                 for event in audited.log.events_for(memory.id)
                 if event.seq <= audited.watermark and event.id not in undone
             ]
-        if found := _differing(memory, events):
-            wrong[memory.id] = found
+        if differing := _differing(memory, events):
+            wrong[memory.id] = differing
         elif (STATES[state], projects[project + 1]) != (memory.state, memory.project):
             wrong[memory.id] = "column of states or projects"
     if wrong:
@@ -352,34 +350,32 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
         return AuditResult(False, text, warns=True)
     if audited.published is None:
         return AuditResult(True, f"first build, {audited.count} rows")
-    if gaps := _lost_ranges(audited):
+    since = audited.published_watermark
+    if gaps := integrity.gaps(audited.log, after=since, until=audited.watermark):
         return AuditResult(True, f"lost: {numbers(gaps)}")
-    undone = audited.log.undone_ids(audited.watermark, audited.published_watermark)
+    undone = audited.log.undone_ids(audited.watermark, since)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
         text = f"{audited.count} rows, {before} are served now"
         return AuditResult(False, text, _no_longer_active(audited, undone))
-    active, served = _active(audited.tables), _active(audited.published)
+    active, served = (_in_state(of, ACTIVE) for of in (audited.tables, audited.published))
     excused, cut = len(undone), 0
-    for id_, subject, body in audited.log.bodies(
-        audited.published_watermark, audited.watermark, cold=False
-    ):
+    for id_, subject, body in audited.log.bodies(since, audited.watermark, cold=False):
         if isinstance(body, Erased) and id_ == subject:  # of words in other events
             cut += body.events
         else:
             excused += isinstance(
                 body, (Archived, Erased, Forgotten, Quarantined, Superseded, Staled)
             ) or (isinstance(body, Recorded) and body.key is not None)
-    excused += max(0, _stale(audited.tables) - _stale(audited.published))
+    stale, were_stale = (_in_state(of, STALE) for of in (audited.tables, audited.published))
+    excused += max(0, stale - were_stale)
     if cut and served - active > excused:
         gone = _active_episodes(audited.published) - _active_episodes(audited.tables)
         excused += min(cut, len(gone))
-    detail = f"{active} active memories, {served} served now"
+    detail = f"{active} active memories, {served} served now, {excused} put away"
     if served - active > excused:
-        return AuditResult(
-            False, f"{detail}, {excused} put away", _no_longer_active(audited, undone)
-        )
-    return AuditResult(True, f"{detail}, {excused} put away")
+        return AuditResult(False, detail, _no_longer_active(audited, undone))
+    return AuditResult(True, detail)
 
 
 def _no_longer_active(audited: AuditInput, undone: Container[str]) -> list[str]:
@@ -401,42 +397,37 @@ def _active_episodes(tables: Tables) -> set[str]:
     return set(table.filter(is_one).column("id").to_pylist())
 
 
-def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
-    """Return the ranges that the log has stated as lost since what is served was built."""
-    return integrity.gaps(audited.log, after=audited.published_watermark, until=audited.watermark)
-
-
 @audit_of("memories", cure=ERASE)
 def no_secrets(audited: AuditInput) -> AuditResult:
     """No text, tag or metadata contains a known pattern of a secret.
 
     Texts were redacted when they were folded, so only putting them together can have made one.
     """
-    found: dict[str, str] = {}  # what was found first, by memory
+    kinds: dict[str, str] = {}  # what was found first, by memory
     for ids, texts in new_texts(audited):
         for place, secret in redact.find_in_all(texts):
-            found.setdefault(str(ids[place]), secret.kind)
+            kinds.setdefault(str(ids[place]), secret.kind)
     for ids, texts in _metadata(audited):
         for place, text in enumerate(texts.to_pylist()):
             # by value and key, as it was redacted: a pattern may lie across two of them
             if redact.redact_value(value := msgspec.json.decode(text)) != value:
-                found.setdefault(str(ids[place]), "secret in the metadata")
-    found = {id_: found[id_] for id_ in answerable(audited, found)}
-    if not found:
+                kinds.setdefault(str(ids[place]), "secret in the metadata")
+    kinds = {id_: kinds[id_] for id_ in answerable(audited, kinds)}
+    if not kinds:
         return AuditResult(True, "no secret pattern in any text")
-    kinds = ", ".join(sorted(set(found.values())))
-    return AuditResult(False, f"{len(found)} secrets ({kinds})", [*found], isolates=True)
+    named = ", ".join(sorted(set(kinds.values())))
+    return AuditResult(False, f"{len(kinds)} secrets ({named})", [*kinds], isolates=True)
 
 
 @audit_of("memories", cure=ERASE)
 def no_self_injection(audited: AuditInput) -> AuditResult:
     """No memory contains a block that mnemolog injected into a prompt."""
-    found: dict[str, None] = {}
+    candidates: dict[str, None] = {}
     for ids, texts in (*new_texts(audited), *_metadata(audited)):
         holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
-        found |= dict.fromkeys(str(ids[place]) for place in np.flatnonzero(holds).tolist())
+        candidates |= dict.fromkeys(str(ids[place]) for place in np.flatnonzero(holds).tolist())
     vouched = quarantine.releases(audited.log, audited.watermark)
-    wrong = [id_ for id_ in answerable(audited, found) if id_ not in vouched]
+    wrong = [id_ for id_ in answerable(audited, candidates) if id_ not in vouched]
     if not wrong:
         return AuditResult(True, "no memory contains an injected block")
     return AuditResult(
@@ -445,14 +436,14 @@ def no_self_injection(audited: AuditInput) -> AuditResult:
 
 
 def answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
-    """Return which of some memories recall may return."""
+    """Return those of some memories that recall may return."""
     memories = MemoryParts.open(audited.tables)
-    found = []
+    may_return = []
     for id_ in ids:
         row = memories.row(id_)
         if row is None or memories.value(row, "state") != FORGOTTEN:
-            found.append(id_)
-    return found
+            may_return.append(id_)
+    return may_return
 
 
 def _served_rows(audited: AuditInput) -> pa.Table | None:
@@ -466,15 +457,8 @@ def _served_rows(audited: AuditInput) -> pa.Table | None:
     return audited.published["memories"]
 
 
-def _active(tables: Tables) -> int:
-    return _in_state(tables, ACTIVE)
-
-
-def _stale(tables: Tables) -> int:
-    return _in_state(tables, STALE)
-
-
 def _in_state(tables: Tables, state: str) -> int:
+    """Return the number of memories in a state."""
     codes = tables["columns"].column("state")
     return int(np.count_nonzero(codes.to_numpy() == STATES.index(state)))
 
@@ -506,11 +490,11 @@ def _mismatches(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[s
     differ = pc.not_equal(table.column("content"), contents)
     rows = (table.column("id"), table.column("content"), contents)
     columns = (column.filter(differ).to_pylist() for column in rows)
-    return [id_ for id_, content, said in zip(*columns, strict=True) if not _is_of(content, said)]
+    return [id_ for id_, content, text in zip(*columns, strict=True) if not _is_of(content, text)]
 
 
 def _is_of(content: object, text: str) -> bool:
-    """Return whether a row's content is a text of the log, or what redaction leaves of it."""
+    """True if a row's content is a text of the log, or what redaction leaves of it."""
     return content in (text, redact.redact(text))
 
 

@@ -16,13 +16,14 @@ class ProgressEstimate:
         self._began = self._said = clock()
 
     def __call__(self, done: int, total: int) -> None:
-        """Say that `done` of `total` are done; at most once a second, but for the last."""
+        """Report that `done` of `total` are done; at most once a second, but for the last."""
         now = self._clock()
         if done and (now - self._said >= _PAUSE_S or done == total):
             self._said = now
             rate = done / max(now - self._began, 1e-9)
             left = f", {format_duration((total - done) / rate)} left" if done < total else ""
-            self._say(f"{self._what} {done:,} of {total:,}, {_format_rate(rate)}/s{left}")
+            rate_text = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+            self._say(f"{self._what} {done:,} of {total:,}, {rate_text}/s{left}")
 
 
 def format_duration(seconds: float) -> str:
@@ -33,7 +34,3 @@ def format_duration(seconds: float) -> str:
     if whole < 3_600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3_600} h {whole % 3_600 // 60} min"
-
-
-def _format_rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

@@ -76,19 +76,15 @@ def repair(
 
 def _mends(settings: Settings, now: int) -> Iterator[_Mend]:
     """Yield what is to be done; each is done, or not, before the next is looked for."""
-    found = tenant(settings.home, settings.choices.tenant)
-    yield from _modes(settings.home)
-    yield from _temporary_files(settings)
-    yield from _log(settings, found, now)
-    yield from _queue(found)
-    yield from _cold(found)
-    yield from _snapshots(settings, found, now)
-
-
-def _modes(home: Path) -> Iterator[_Mend]:
-    for path in checkup.open_paths(home):
+    of = tenant(settings.home, settings.choices.tenant)
+    for path in checkup.open_paths(settings.home):
         how = "is its owner's alone"
         yield _Mend(f"{path} is open to others", how, partial(_make_private, path))
+    yield from _temporary_files(settings)
+    yield from _log(settings, of, now)
+    yield from _queue(of)
+    yield from _cold(of)
+    yield from _snapshots(settings, of, now)
 
 
 def _make_private(path: Path) -> None:
@@ -116,10 +112,8 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
                 yield from _salvage(settings, of, now, f"{path} is missing")
             return
         with EventLog(path) as log:
-            gone, has_head = (
-                integrity.head_gap(log),
-                log_head.read(path) is not None or not log.head(),
-            )
+            gap = integrity.head_gap(log)
+            has_head = log_head.read(path) is not None or not log.head()
             problem, are_indexes_alone = integrity.damage(log)
     except (LogCorrupt, LogForeign) as error:
         yield from _salvage(settings, of, now, str(error))
@@ -129,27 +123,27 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
     if problem and are_indexes_alone:
         how = "its indexes are made anew"
         yield _Mend(f"{path}: {problem}", how, partial(_reindex, settings, of), True)
-    elif problem or (isinstance(gone, Gap) and _gives_more(of)):
-        yield from _salvage(settings, of, now, problem or str(gone))
-    elif isinstance(gone, Gap):
+    elif problem or (isinstance(gap, Gap) and _gives_more(of)):
+        yield from _salvage(settings, of, now, problem or str(gap))
+    elif isinstance(gap, Gap):
         how = "the log says so, and goes on after them"
-        yield _Mend(f"{path}: {gone}", how, partial(_state, settings, of, gone, now), True)
-    if isinstance(gone, OtherLog):
+        yield _Mend(f"{path}: {gap}", how, partial(_state, settings, of, gap, now), True)
+    if isinstance(gap, OtherLog):
         how = f"{log_head.path_of(path).name} is kept in `damaged` and made anew for this log"
-        yield _Mend(f"{path}: {gone}", how, partial(_renew_head, settings, path), True)
+        yield _Mend(f"{path}: {gap}", how, partial(_renew_head, settings, path), True)
     elif not has_head:
         act = partial(_renew_head, settings, path)
         yield _Mend(f"{log_head.path_of(path)} is missing", "made anew", act)
 
 
 def _salvage(settings: Settings, of: Tenant, now: int, problem: str) -> Iterator[_Mend]:
-    found = _read(of)
-    if not found.rows:
+    salvaged = _read(of)
+    if not salvaged.rows:
         return  # the doctor names the cure: a backup
-    lost = log_head.numbers(found.gaps) if found.gaps else "none"
-    ids = f" ({', '.join(found.ids[:20])})" if found.ids else ""
+    lost = log_head.numbers(salvaged.gaps) if salvaged.gaps else "none"
+    ids = f" ({', '.join(salvaged.ids[:20])})" if salvaged.ids else ""
     how = (
-        f"a new log holds the events that are whole, {len(found.rows)}, and the damaged one is "
+        f"a new log holds the events that are whole, {len(salvaged.rows)}, and the damaged one is "
         f"kept in `damaged`; lost: {lost}{ids}"
     )
     what = problem.removesuffix(": restore a backup")
@@ -163,10 +157,10 @@ def _read(of: Tenant) -> Salvaged:
 
 
 def _gives_more(of: Tenant) -> bool:
-    """Return whether events that are gone lie in what was kept, or behind a damaged frame."""
-    found = _read(of)
+    """True if events that are gone lie in what was kept, or behind a damaged frame."""
+    salvaged = _read(of)
     with EventLog(of.log) as log:
-        return len(found.rows) > log_queries.row_count(log)
+        return len(salvaged.rows) > log_queries.row_count(log)
 
 
 def _write(settings: Settings, of: Tenant, now: int) -> None:

@@ -39,7 +39,7 @@ _Points = dict[int, tuple[str, str]]  # by document: the memory's id, its text's
 
 
 def is_in_step(tenant: Tenant, chosen: Qdrant) -> bool:
-    """Return whether the copy is of what is published; raise NoManifest or SnapshotDamaged."""
+    """Compare the copy with what is published; raise NoManifest or SnapshotDamaged."""
     ref = manifests.current(tenant).projections["vectors"]
     return qdrant.load_copy(tenant) == _copy_of(tenant, chosen, ref)
 
@@ -61,17 +61,17 @@ def sync(tenant: Tenant, chosen: Qdrant) -> int:
     with _client(chosen) as client:
         _open_collection(client, tenant, wanted.collection, manifest.dimension or 1)
         points = _published(tenant, vectors, memories)
-        held = _held(client, wanted.collection)
-        gone = [document for document in held if document not in points]
-        stale = [document for document, said in points.items() if held.get(document) != said]
-        if gone or stale:
+        on_server = _points_on_server(client, wanted.collection)
+        surplus = [document for document in on_server if document not in points]
+        stale = [document for document, point in points.items() if on_server.get(document) != point]
+        if surplus or stale:
             remove_files([qdrant.copy_file(tenant)])  # nobody searches what is half written
-        for start in range(0, len(gone), _PAGE):
-            client.delete(wanted.collection, gone[start : start + _PAGE], wait=True)
+        for start in range(0, len(surplus), _PAGE):
+            client.delete(wanted.collection, surplus[start : start + _PAGE], wait=True)
         for points_written in _batches(tenant, vectors, stale, points):
             client.upsert(wanted.collection, points_written, wait=True)
     replace_file(qdrant.copy_file(tenant), msgspec.json.encode(wanted))
-    return len(gone) + len(stale)
+    return len(surplus) + len(stale)
 
 
 def drop(tenant: Tenant, chosen: Qdrant) -> None:
@@ -114,8 +114,8 @@ def _copy_of(tenant: Tenant, chosen: Qdrant, ref: SnapshotRef) -> Copy:
 
 
 def _collections(client: Any, tenant: Tenant) -> list[str]:
-    found = (collection.name for collection in client.get_collections().collections)
-    return [name for name in found if name.startswith(qdrant.collection_prefix(tenant))]
+    names = (collection.name for collection in client.get_collections().collections)
+    return [name for name in names if name.startswith(qdrant.collection_prefix(tenant))]
 
 
 def _open_collection(client: Any, tenant: Tenant, name: str, width: int) -> None:
@@ -130,19 +130,18 @@ def _open_collection(client: Any, tenant: Tenant, name: str, width: int) -> None
         client.create_collection(name, VectorParams(size=width, distance=Distance.COSINE))
 
 
-def _held(client: Any, collection: str) -> _Points:
-    """Return what the server says it holds."""
-    found: _Points = {}
+def _points_on_server(client: Any, collection: str) -> _Points:
+    held: _Points = {}
     offset = None
     while True:
         points, offset = client.scroll(
             collection, limit=_PAGE, offset=offset, with_payload=True, with_vectors=False
         )
         for point in points:
-            said = point.payload or {}
-            found[point.id] = said.get(_MEMORY, ""), said.get(_TEXT, "")
+            payload = point.payload or {}
+            held[point.id] = payload.get(_MEMORY, ""), payload.get(_TEXT, "")
         if offset is None:
-            return found
+            return held
 
 
 def _published(tenant: Tenant, vectors: SnapshotRef, memories: SnapshotRef) -> _Points:

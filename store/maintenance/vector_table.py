@@ -72,9 +72,9 @@ def sync(tenant: Tenant) -> int:
     table = database.open_table(NAME)
     for tag in table.tags.list():
         table.tags.delete(tag)  # a version with a tag would stay
-    gone, new = before.parts - wanted.parts, wanted.parts - before.parts
-    if gone:
-        table.delete(f"part IN ({', '.join(map(repr, sorted(gone)))})")
+    removed, new = before.parts - wanted.parts, wanted.parts - before.parts
+    if removed:
+        table.delete(f"part IN ({', '.join(map(repr, sorted(removed)))})")
 
     def add(parts: Iterable[str]) -> None:
         for part in sorted(parts):
@@ -90,16 +90,16 @@ def sync(tenant: Tenant) -> int:
     table.tags.create(f"at-{manifest.watermark}", table.version)
     sync_tree(_folder(tenant))  # Lance fsyncs nothing
     replace_file(_mark_path(tenant), msgspec.json.encode(wanted))
-    return len(new) + len(gone)
+    return len(new) + len(removed)
 
 
 def _parts_by_name(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, int]]:
     """Return the parts of `rows` by a name for each, with the document that it begins with."""
-    found, start = {}, 0
+    by_name, start = {}, 0
     for file in parts:
-        found[f"{start}-{file.digest[:16]}"] = file, start
+        by_name[f"{start}-{file.digest[:16]}"] = file, start
         start += file.rows
-    return found
+    return by_name
 
 
 def _rows(path: Path, start: int, part: str, model: str) -> pa.Table:
@@ -108,13 +108,13 @@ def _rows(path: Path, start: int, part: str, model: str) -> pa.Table:
     chosen = np.flatnonzero(
         text_hashes.has_text(text_hashes.column_hashes(table.column("text_hash")))
     )
-    taken = table.take(pa.array(chosen)).combine_chunks()
-    names = (pa.repeat(pa.scalar(one), len(chosen)) for one in (model, part))
+    chosen_rows = table.take(pa.array(chosen)).combine_chunks()
+    names = (pa.repeat(pa.scalar(name), len(chosen)) for name in (model, part))
     columns = [
         pa.array((chosen + start).astype(np.int32)),
-        taken.column("text_hash"),
+        chosen_rows.column("text_hash"),
         *names,
-        taken.column("half"),
+        chosen_rows.column("half"),
     ]
     return pa.table(columns, schema=_schema(table.column("half").type.list_size))
 

@@ -71,7 +71,7 @@ def verify(
     *,
     on_progress: Callable[[str], None] = lambda what: None,
 ) -> Report:
-    """Return what differs between the log and what is served; nothing is changed.
+    """Return the differences between the log and what is served; nothing is changed.
 
     From a damaged log nothing is built again: its problems are all the report says then.
     """
@@ -104,9 +104,9 @@ def _verdicts(
     on_progress: Callable[[str], None],
 ) -> tuple[Verdict, ...]:
     on_progress("rebuild")
-    prover, kept = _proof(tenant, embedder, manifest)
+    prover, previous = _proof(tenant, embedder, manifest)
     with temporary_folder("verify") as folder:
-        rebuilt = build.digests(log, prover, manifest.watermark, taken_over=kept, folder=folder)
+        rebuilt = build.digests(log, prover, manifest.watermark, taken_over=previous, folder=folder)
         verdicts = []
         for projection in catalog.all_projections(embedder):
             on_progress(projection.name)
@@ -117,7 +117,7 @@ def _verdicts(
 def _proof(
     tenant: Tenant, embedder: Embedder, manifest: Manifest
 ) -> tuple[Embedder, dict[str, Previous]]:
-    """Return who makes the vectors again, and those that are taken as they are.
+    """Return the embedder that makes the vectors again, and those that are taken as they are.
 
     A remote model costs money and gives other last bits each time, and one that did not answer a
     build owes it some: then the live vectors are held to the log, and no model is asked.
@@ -125,29 +125,26 @@ def _proof(
     if embedder.is_local and not manifest.missing_vectors:
         return embedder, {}
     silent = SilentEmbedder(
-        embedder.model,
-        embedder.dimension,
-        "verify asks no model",
-        is_local=embedder.is_local,
+        embedder.model, embedder.dimension, "verify asks no model", is_local=embedder.is_local
     )
-    kept = {}
-    for known in catalog.all_projections(embedder):
-        ref = manifest.projections.get(known.name)
-        if known.name != "vectors" or ref is None or ref.version != known.version:
+    taken_over = {}
+    for projection in catalog.all_projections(embedder):
+        ref = manifest.projections.get(projection.name)
+        if projection.name != "vectors" or ref is None or ref.version != projection.version:
             continue
         with suppress(SnapshotDamaged):
             snapshot.verify(tenant.snapshots, ref)
-            tables = snapshot.read(tenant.snapshots, ref, known, check=False)
-            kept[known.name] = Previous(ref.watermark, tables)
-    return silent, kept
+            tables = snapshot.read(tenant.snapshots, ref, projection, check=False)
+            taken_over[projection.name] = Previous(ref.watermark, tables)
+    return silent, taken_over
 
 
 def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt: Built) -> Verdict:
     name = projection.name
     ref = manifest.projections.get(name)
     if ref is None or ref.version != projection.version:
-        made = "not built" if ref is None else f"built as version {ref.version}"
-        detail = f"{made}, this is {projection.version}: run `mnemolog build`"
+        state = "not built" if ref is None else f"built as version {ref.version}"
+        detail = f"{state}, this is {projection.version}: run `mnemolog build`"
         return Verdict(name, False, detail)
     try:
         snapshot.verify(tenant.snapshots, ref)
@@ -159,8 +156,9 @@ def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt
 
 
 def _compare(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
-    """Return whether tables are those that were built again; raise SnapshotDamaged where one is not
-    what its projection's are.
+    """Compare tables with those that were built again.
+
+    Raise SnapshotDamaged where one is not what its projection's are.
     """
     name = ref.projection
     if digest(rebuilt) == digest(live) == ref.digest and _are_as_named(live):
@@ -175,13 +173,13 @@ def _compare(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
 
 
 def _are_as_named(tables: Built) -> bool:
-    """Return whether the rows of every part have the digest that its name in the manifest says."""
+    """True if the rows of every part have the digest that its name in the manifest says."""
     parts = (part for some in tables.parts.values() for part in some)
     return all(Part.of(part.table).digest == part.digest for part in parts)
 
 
 def first_difference(live: Tables, rebuilt: Tables) -> Difference | None:
-    """Return where two builds of one projection part, by table and then by row; None if nowhere."""
+    """Return the first difference of two builds, by table, then by row; None if there is none."""
     for name, table in rebuilt.items():
         difference = _in_table(name, live[name], table)
         if difference is not None:
@@ -210,11 +208,11 @@ def _in_table(name: str, live: pa.Table, rebuilt: pa.Table) -> Difference | None
 
 def _first_row(live: pa.ChunkedArray, rebuilt: pa.ChunkedArray) -> int | None:
     for start in range(0, len(live), _SLICE):
-        one, other = (column.slice(start, _SLICE) for column in (live, rebuilt))
+        left, right = (column.slice(start, _SLICE) for column in (live, rebuilt))
         # codes of equal rows may differ where the dictionaries do, so the values decide
-        if one.equals(other):
+        if left.equals(right):
             continue
-        for row, pair in enumerate(zip(one.to_pylist(), other.to_pylist(), strict=True), start):
+        for row, pair in enumerate(zip(left.to_pylist(), right.to_pylist(), strict=True), start):
             if repr(pair[0]) != repr(pair[1]):  # so that NaN equals NaN, and -0.0 is not 0.0
                 return row
     return None
