@@ -9,7 +9,7 @@ before it; both are active. Forgotten memories have no links. Nothing is hidden 
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -192,11 +192,12 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 
 def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
-    """Yield a link for each memory that says what an earlier row says."""
+    """Yield a link for each memory that says what an earlier row of its scope says."""
     says = column_view(statements, "says")
-    for group in _group_by_statement(
-        _load_rows(of_memories, statements, _repeated_rows(says, says != 0))
-    ):
+    candidates = _load_rows(of_memories, statements, _repeated_rows(says, says != 0))
+    for group in _groups(candidates, lambda each: (each.says, *each.scope)):
+        if len(group) == 1:
+            continue
         by_text: dict[str, int] = {}
         first = group[0]
         for candidate in group:
@@ -217,7 +218,9 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     frames = column_view(statements, "frame") ^ (projects * np.uint64(0x9E3779B97F4A7C15))
     rows = _repeated_rows(frames, active & (column_view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
-        for group in _group_by_scope(_load_rows(of_memories, statements, frame)):
+        candidates = _load_rows(of_memories, statements, frame)
+        # "now" dates a correction, and does not part it from what it corrects
+        for group in _groups(candidates, lambda each: scope(each.memory, is_relative=False)):
             ordered = sorted(group, key=lambda each: (each.memory.created_at, each.row))
             for older, newer in pairwise(ordered):
                 if (link := _update(older, newer)) is not None:
@@ -274,20 +277,14 @@ def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_C
     ]
 
 
-def _group_by_statement(candidates: Iterable[_Candidate]) -> Iterator[list[_Candidate]]:
-    """Yield those that say the same within one scope, two or more, in the order of their rows."""
+def _groups(
+    candidates: Iterable[_Candidate], key: Callable[[_Candidate], tuple[object, ...]]
+) -> list[list[_Candidate]]:
+    """Return candidates of one key together, in their order."""
     groups: dict[tuple[object, ...], list[_Candidate]] = {}
     for candidate in candidates:
-        groups.setdefault((candidate.says, *candidate.scope), []).append(candidate)
-    yield from (group for group in groups.values() if len(group) > 1)
-
-
-def _group_by_scope(candidates: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
-    groups: dict[tuple[object, ...], list[_Candidate]] = {}
-    for candidate in candidates:
-        # "now" dates a correction, and does not part it from what it corrects
-        groups.setdefault(scope(candidate.memory, is_relative=False), []).append(candidate)
-    yield from groups.values()
+        groups.setdefault(key(candidate), []).append(candidate)
+    return list(groups.values())
 
 
 def _likeness(text: str, other: str) -> float:
