@@ -165,8 +165,7 @@ class Link(msgspec.Struct, frozen=True):
         return older.says == newer.says
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(msgspec.Struct, frozen=True):
     """A memory that may be linked: its row, and the number of what it says."""
 
     row: int
