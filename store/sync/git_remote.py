@@ -43,7 +43,11 @@ class GitRemote:
 
     def list(self, folder: str) -> list[Entry]:
         """Fetch our refs, and return the files below a folder, by name."""
-        self._fetch()
+        if not (self._cache / "HEAD").exists():
+            make_folder(self._cache)
+            self._git("init", "--quiet", "--bare", "--template=")
+        refs = f"+{_REFS}*:{_REFS}*"
+        self._git("fetch", "--quiet", "--prune", "--no-tags", "--force", self._address, refs)
         entries = []
         for ref in self._git("for-each-ref", "--format=%(refname)", _REFS).decode().split():
             for line in self._git("ls-tree", "-r", "-z", "--long", ref).split(b"\0"):
@@ -57,7 +61,7 @@ class GitRemote:
         return self._git("cat-file", "blob", f"{_ref_of(name)}:{name}")
 
     def put(self, name: str, data: bytes) -> None:
-        blob = self._git("hash-object", "-w", "--stdin", given=data).decode().strip()
+        blob = self._git("hash-object", "-w", "--stdin", stdin=data).decode().strip()
         self._change(_ref_of(name), {name: blob})
 
     def delete(self, names: Iterable[str]) -> None:
@@ -80,7 +84,7 @@ class GitRemote:
                 f"{'100644' if blob else '0'} {blob or '0' * 40}\t{name}\n"
                 for name, blob in changes.items()
             )
-            self._git("update-index", "--index-info", given=entries.encode(), environment=index)
+            self._git("update-index", "--index-info", stdin=entries.encode(), environment=index)
             is_empty = not self._git("ls-files", environment=index)
             if is_empty:
                 if is_there:
@@ -92,21 +96,14 @@ class GitRemote:
         self._git("push", "--quiet", "--force", self._address, f"{commit}:{ref}")
         self._git("update-ref", ref, commit)
 
-    def _fetch(self) -> None:
-        if not (self._cache / "HEAD").exists():
-            make_folder(self._cache)
-            self._git("init", "--quiet", "--bare", "--template=")
-        refs = f"+{_REFS}*:{_REFS}*"
-        self._git("fetch", "--quiet", "--prune", "--no-tags", "--force", self._address, refs)
-
     def _git(
-        self, *words: str, given: bytes = b"", environment: Mapping[str, str] | None = None
+        self, *words: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> bytes:
         """Return what git prints; raise RemoteError where it fails."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 ["git", f"--git-dir={self._cache}", *words],
-                input=given,
+                input=stdin,
                 capture_output=True,
                 timeout=_WAIT_S,
                 env=own_environment() | _ENVIRONMENT | dict(environment or {}),
@@ -117,13 +114,13 @@ class GitRemote:
             raise RemoteError("git was not found: install git") from error
         except subprocess.TimeoutExpired as error:
             raise RemoteError(f"{self.url} did not answer in {_WAIT_S:.0f} s") from error
-        if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
+        if process.returncode:
+            lines = process.stderr.decode(errors="replace").strip().splitlines()
             why = lines[-1] if lines else "git gave no reason"
             raise RemoteError(
                 f"{self.url}: {why}: see that `git ls-remote {self._address}` works without asking"
             )
-        return done.stdout
+        return process.stdout
 
 
 def _ref_of(name: str) -> str:

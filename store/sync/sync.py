@@ -112,12 +112,12 @@ class TenantSync:
             if erased:  # noted first: whoever is ended after the merge would not see them again
                 self._note(msgspec.structs.replace(heard, to_erase=_once(heard.to_erase, erased)))
             for home, events in sorted(waiting.items()):
-                done = merging.merge(log, events, home)
-                is_rewritten = is_rewritten or bool(done.replaced)
-                if done.moved:
+                merged = merging.merge(log, events, home)
+                is_rewritten = is_rewritten or bool(merged.replaced)
+                if merged.moved:
                     self._drop_built()
-                received[names[home]] += len(done.new)
-                new += done.new
+                received[names[home]] += len(merged.new)
+                new += merged.new
             to_erase = _once(heard.to_erase, erased, merging.erased_episodes(log, every))
             unaware.link_unaware_values(log, new, machines.values(), self._origin, now)
             knew = unaware.add_knowledge(heard.knew, machines.values(), now)
@@ -127,11 +127,11 @@ class TenantSync:
 
         own = read_state(membership.sent_file(self._tenant))
         for generation in parts.list_generations(self._remote, TOP):
-            known = machines.get(generation.id, Machine(0, "", 0))
+            before = machines.get(generation.id, Machine(0, "", 0))
             # of this machine's own, what follows the last that it remembers sending came from a
             # copy of this home, or before this home was set back
             is_own = own is not None and own.generation == generation.id
-            after = own.seq if own is not None and is_own else known.seq
+            after = own.seq if own is not None and is_own else before.seq
             try:
                 if (about := self._about(generation, after)) is None:
                     continue
@@ -140,7 +140,7 @@ class TenantSync:
                     if part.last > after:
                         events = self._read(generation, about, part, after)
                         waiting.setdefault(about.home, []).extend(events)
-                        newest = max(known.clock, *(merging.place(event)[0] for event in events))
+                        newest = max(before.clock, *(merging.place(event)[0] for event in events))
                         if not is_own:
                             name, home = names[about.home], about.home
                             machine = Machine(part.last, name, newest, home, about.knew)
@@ -155,7 +155,7 @@ class TenantSync:
         return +received, problems, is_rewritten
 
     def _about(self, generation: Generation, after: int) -> About | None:
-        """Return what a generation says of itself; None where nothing of it is new.
+        """Return the description of a generation; None where nothing of it is new.
 
         Raise InvalidInput where a later mnemolog writes it.
         """
@@ -192,7 +192,7 @@ class TenantSync:
             return 0
         from store.maintenance import erase, erase_receipt  # few passes erase
 
-        done = 0
+        erased = 0
         ids = tuple(sorted(log.present_ids(heard.to_erase)))
         if erasing.changes(log, ids) or erase.has_start(self._tenant):
             try:
@@ -206,9 +206,9 @@ class TenantSync:
                     )
             except BuildBusy:
                 return 0
-            done = len(ids)
+            erased = len(ids)
         self._note(msgspec.structs.replace(heard, to_erase=()))
-        return done
+        return erased
 
     def _drop_built(self) -> None:
         """Have the next build begin from the log: rows that it goes on from say something else."""

@@ -19,11 +19,13 @@ _KEPT = 64  # changes of what a machine knew
 
 
 def add_knowledge(knew: Knowledge, machines: Iterable[Machine], now: int) -> Knowledge:
-    """Return what this machine knew, with what it knows from now on."""
-    known = _newest(machines)
-    if knew and knew[-1][1] == known:
+    """Add to `knew` the newest clock of each home among `machines`, where it changed."""
+    newest: dict[str, int] = {}
+    for machine in machines:
+        newest[machine.home] = max(machine.clock, newest.get(machine.home, 0))
+    if knew and knew[-1][1] == newest:
         return knew
-    return (*knew, (max((now, *known.values())), known))[-_KEPT:]
+    return (*knew, (max((now, *newest.values())), newest))[-_KEPT:]
 
 
 def link_unaware_values(
@@ -48,8 +50,14 @@ def link_unaware_values(
             if not isinstance(other.body, Recorded) or other.body.value == event.body.value:
                 continue
             homes = {event.origin, other.origin}
-            if len(homes) == 2 and homes <= knew.keys() and not _is_aware(event, other, knew):
-                links.append(_link(event, other, now))
+            if len(homes) != 2 or not homes <= knew.keys():
+                continue
+            # this machine's own events knew nothing of what has just arrived
+            if not _knew(event, other, knew) and not _knew(other, event, knew):
+                older, newer = sorted((event, other), key=merging.place)
+                body = Linked(target=older.id, relation="conflict")
+                id_ = _link_id(older.id, newer.id)
+                links.append(Event(id_, now, body, newer.id, newer.project, trust="tool"))
     return [appended.event for appended in log.append(links) if appended.is_new]
 
 
@@ -68,34 +76,14 @@ def _neighbours(event: Event, values: Sequence[Event]) -> list[Event]:
     return [*sorted(before, key=merging.place)[-1:], *sorted(after, key=merging.place)[:1]]
 
 
-def _is_aware(event: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
-    """Return whether one of two events was written where the other was known. This machine's own
-    knew nothing of what has just arrived.
-    """
-    return _knew(event, other, knew) or _knew(other, event, knew)
-
-
 def _knew(event: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
+    """Return whether `event` was written where `other` was known."""
     changes = knew[event.origin or ""]
     clock = merging.place(event)[0]
     if len(changes) == _KEPT and clock <= changes[0][0]:
         return True  # too long ago to be told
-    known: dict[str, int] = next((then for since, then in reversed(changes) if since < clock), {})
-    return merging.place(other)[0] <= known.get(other.origin or "", 0)
-
-
-def _newest(machines: Iterable[Machine]) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for machine in machines:
-        newest[machine.home] = max(machine.clock, newest.get(machine.home, 0))
-    return newest
-
-
-def _link(event: Event, other: Event, now: int) -> Event:
-    older, newer = sorted((event, other), key=merging.place)
-    body = Linked(target=older.id, relation="conflict")
-    id_ = _link_id(older.id, newer.id)
-    return Event(id_, now, body, newer.id, newer.project, trust="tool")
+    newest: dict[str, int] = next((then for since, then in reversed(changes) if since < clock), {})
+    return merging.place(other)[0] <= newest.get(other.origin or "", 0)
 
 
 def _link_id(memory: str, other: str) -> str:
