@@ -93,10 +93,14 @@ def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Dra
             event, _ = encode_row(memory_event(draft, at))
         except JunkText as error:
             refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
+            continue
         except InvalidInput as error:
-            raise type(error)(f"{_item_path(place, len(memories))}: {error}") from error
-        else:
-            items.append(_item(place, event, draft.id or memory_id(job, place)))
+            first = len(memories)  # of the turns
+            path = f"memories[{place}]" if place < first else f"turns[{place - first}]"
+            raise type(error)(f"{path}: {error}") from error
+        assert isinstance(event.body, Recorded)
+        whose = (event.project, event.session, event.agent, event.trust, event.author)
+        items.append(Item(place, draft.id or memory_id(job, place), event.body, *whose))
     ids: list[str | None] = [None] * (len(memories) + len(turns))
     for item in items:
         ids[item.place] = item.id
@@ -138,16 +142,6 @@ def drop_memories(body: bytes, memories: Collection[str]) -> bytes:
     return msgspec.json.encode([item for item in _items.decode(body) if item.id not in memories])
 
 
-def _item_path(place: int, memories: int) -> str:
-    return f"memories[{place}]" if place < memories else f"turns[{place - memories}]"
-
-
 def memory_id(job: str, place: int) -> str:
     """Return the id of the memory that an item of a job becomes."""
     return job[:_ULID_TIME] + derived_id(0, "ingest", job, str(place))[_ULID_TIME:]
-
-
-def _item(place: int, event: Event, id_: str) -> Item:
-    assert isinstance(event.body, Recorded)
-    whose = (event.project, event.session, event.agent, event.trust, event.author)
-    return Item(place, id_, event.body, *whose)

@@ -73,21 +73,21 @@ class Queue:
                 raise IdempotencyMismatch(
                     "this Idempotency-Key was used for another request: use a new one for each"
                 )
-            known = read_rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
-            if known:
-                digest, *row = known[0]
+            rows = read_rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
+            if rows:
+                digest, *row = rows[0]
                 if digest != batch.digest:
                     raise IdempotencyMismatch(f"job {id_} holds another batch: send a new key")
                 return job_from_row(row), False
             _check_room(connection, len(batch.body))
-            (made,) = read_rows(
+            (inserted,) = read_rows(
                 connection,
                 "INSERT INTO jobs (id, at, state, next_at, items, turns, refused, ids, body, "
                 f"digest) VALUES (?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}",
                 *(id_, at, at, len(batch.ids), batch.turns),
                 *(_json(batch.refused), _json(batch.ids), batch.body, batch.digest),
             )
-            return job_from_row(made), True
+            return job_from_row(inserted), True
 
     def get(self, id_: str) -> Job:
         """Return a job; raise NotFound."""
@@ -103,17 +103,18 @@ class Queue:
     ) -> list[Job]:
         """Return jobs, the newest first, of a state, those with a number below `before`."""
         where = "(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR number < ?2)"
-        found = self._file.read(
+        rows = self._file.read(
             f"SELECT {COLUMNS} FROM jobs WHERE {where} ORDER BY number DESC LIMIT ?3",
             *(state, before, limit),
         )
-        return [job_from_row(row) for row in found]
+        return [job_from_row(row) for row in rows]
 
     def counts(self) -> dict[State, int]:
         """Return how many jobs there are of each state."""
-        found = self._file.read("SELECT state, count(*) FROM jobs GROUP BY state")
-        of_state: dict[State, int] = dict(found)
-        return dict.fromkeys(STATES, 0) | of_state
+        counts: dict[State, int] = dict(
+            self._file.read("SELECT state, count(*) FROM jobs GROUP BY state")
+        )
+        return dict.fromkeys(STATES, 0) | counts
 
     def lease(self, owner: str, now: int) -> Lease | None:
         """Take the oldest job that is due, or whose lease ended; None where there is none.
@@ -188,8 +189,8 @@ class Queue:
     def release_of(self, is_gone: Callable[[str], bool]) -> int:
         """Give back the jobs of owners that are gone, before their lease ends; return how many."""
         running = self._file.read("SELECT DISTINCT owner FROM jobs WHERE state = 'running'")
-        gone = [owner for (owner,) in running if is_gone(owner)]
-        if not gone:
+        owners = [owner for (owner,) in running if is_gone(owner)]
+        if not owners:
             return 0
         with self._file.transaction() as connection:
             freed = [
@@ -199,7 +200,7 @@ class Queue:
                     "WHERE state = 'running' AND owner = ? RETURNING id",
                     owner,
                 )
-                for owner in gone
+                for owner in owners
             ]
         return sum(map(len, freed))
 
@@ -229,25 +230,33 @@ class Queue:
             for number, body in read_rows(
                 connection, "SELECT number, body FROM jobs WHERE body != x''"
             ):
-                left = drop_memories(body, memories)
-                if left != body:
-                    connection.execute("UPDATE jobs SET body = ? WHERE number = ?", (left, number))
-            told = "SELECT number, refused, error FROM jobs WHERE refused != '[]' OR error NOTNULL"
-            for number, refused, error in read_rows(connection, told):
+                shorter = drop_memories(body, memories)
+                if shorter != body:
+                    connection.execute(
+                        "UPDATE jobs SET body = ? WHERE number = ?", (shorter, number)
+                    )
+            quoting = (
+                "SELECT number, refused, error FROM jobs WHERE refused != '[]' OR error NOTNULL"
+            )
+            for number, refused, error in read_rows(connection, quoting):
                 if quotes(refused) or quotes(error or ""):
+                    items = [
+                        replace(item, reason="erased") if quotes(item.reason) else item
+                        for item in _refused.decode(refused)
+                    ]
                     connection.execute(
                         "UPDATE jobs SET refused = ?, error = NULL WHERE number = ?",
-                        (_json(_unsaid(_refused.decode(refused), quotes)), number),
+                        (_json(items), number),
                     )
         self._file.settle()
 
     def newest_unread(self) -> int:
         """Return the number of the newest job whose turns nobody looked at for facts; else 0."""
-        found = self._file.read(
+        rows = self._file.read(
             "SELECT number FROM jobs WHERE state = 'done' AND turns > 0 AND NOT parsed "
             "ORDER BY number DESC LIMIT 1"
         )
-        return int(found[0][0]) if found else 0
+        return int(rows[0][0]) if rows else 0
 
     def mark_read(self, number: int) -> None:
         """Keep that facts were read out of the turns of the jobs up to a number."""
@@ -292,18 +301,18 @@ class Queue:
             ((before,),) = read_rows(
                 connection, "SELECT refused FROM jobs WHERE id = ?", lease.job.id
             )
-            known = {one.item: one for one in (*_refused.decode(before), *refused)}
+            by_item = {item.item: item for item in (*_refused.decode(before), *refused)}
             connection.execute(
                 "UPDATE jobs SET refused = ? WHERE id = ?",
-                (_json([known[item] for item in sorted(known)]), lease.job.id),
+                (_json([by_item[place] for place in sorted(by_item)]), lease.job.id),
             )
         return True
 
     def _one(self, columns: str, id_: str) -> Row:
-        found = self._file.read(f"SELECT {columns} FROM jobs WHERE id = ?", id_)
-        if not found:
+        rows = self._file.read(f"SELECT {columns} FROM jobs WHERE id = ?", id_)
+        if not rows:
             raise NotFound(f"no job {id_!r}: done ones are kept for a week")
-        return found[0]
+        return rows[0]
 
 
 _OLD = (
@@ -330,18 +339,13 @@ _WORN_OUT = (
 
 def _check_room(connection: apsw.Connection, size: int) -> None:
     """Raise QueueFull where no other job may wait."""
-    ((jobs, held),) = read_rows(
+    ((jobs, size_waiting),) = read_rows(
         connection,
         "SELECT count(*), coalesce(sum(length(body)), 0) FROM jobs "
         "WHERE state IN ('queued', 'running')",
     )
-    if jobs >= MOST_JOBS or held + size > MOST_BYTES:
+    if jobs >= MOST_JOBS or size_waiting + size > MOST_BYTES:
         raise QueueFull(f"{jobs} batches are waiting to be recorded: send this one again later")
-
-
-def _unsaid(refused: Sequence[Refused], quotes: Callable[[str], bool]) -> list[Refused]:
-    """Return what was refused, the reasons that quote left out."""
-    return [replace(one, reason="erased") if quotes(one.reason) else one for one in refused]
 
 
 def _json(value: object) -> str:

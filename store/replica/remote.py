@@ -134,9 +134,9 @@ class _Bucket:
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=whole
             )
-            found = [one for page in pages for one in page.get("Contents", ())]
+            files = [file for page in pages for file in page.get("Contents", ())]
         return sorted(
-            Entry(one["Key"].removeprefix(self._prefix), int(one["Size"])) for one in found
+            Entry(file["Key"].removeprefix(self._prefix), int(file["Size"])) for file in files
         )
 
     def get(self, name: str) -> bytes:

@@ -65,7 +65,7 @@ class TenantReplica:
         name = f"waiting-{sha256(data).hexdigest()[:16]}.sqlite" if data else ""
         if name and name not in at.waiting:
             self._remote.put(at.path(name), data)
-        self._remote.delete(at.path(one) for one in at.waiting if one != name)
+        self._remote.delete(at.path(other) for other in at.waiting if other != name)
         self._sender.note_waiting((name,) if name else ())
         self._sent_waiting = stamps
 

@@ -5,7 +5,7 @@ The log tells the moment of each event by its clock, which never goes back in on
 were erased since are not there any more, and stay erased: what erased them comes along.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -91,12 +91,12 @@ def check_replica(remote: Remote, tenant: str, folder: Path, until: int | None =
 def restore_home_files(remote: Remote, home: Path) -> list[str]:
     """Write the settings and tokens that a home has none of; return their names."""
     there = {entry.name for entry in remote.list("home")}
-    made = []
+    written = []
     for name in replica.HOME_FILES:
         if f"home/{name}" in there and not (home / name).exists():
             replace_file(home / name, remote.get(f"home/{name}"))
-            made.append(name)
-    return made
+            written.append(name)
+    return written
 
 
 def _choose(remote: Remote, tenant: str, until: int | None, generation: str | None) -> Generation:
@@ -119,7 +119,11 @@ def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None)
     try:
         with log_file.translate_errors(staged.log), EventLog(staged.log, create=True) as log:
             restored = _Restored(log)
-            for rows in _rows(remote, chosen):
+            for part in chosen.parts:
+                try:
+                    rows = parts.read_part(remote, chosen, part)
+                except parts.DamagedPart as error:
+                    raise SourceError(f"cannot be restored whole: {error}") from error
                 restored.take(rows, until)
             restored.erase()
         if until is None and chosen.waiting:
@@ -138,14 +142,6 @@ def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None)
     )
 
 
-def _rows(remote: Remote, chosen: Generation) -> Iterator[list[Row]]:
-    for part in chosen.parts:
-        try:
-            yield parts.read_part(remote, chosen, part)
-        except parts.DamagedPart as error:
-            raise SourceError(f"cannot be restored whole: {error}") from error
-
-
 class _Restored:
     """A log that is being restored, up to a moment; what was erased later is kept for the end."""
 
@@ -158,23 +154,23 @@ class _Restored:
 
     def take(self, rows: Sequence[Row], until: int | None) -> None:
         """Append rows up to a moment; a row without a clock is older than clocks are."""
-        taken: list[Row] = []
+        wanted: list[Row] = []
         for row in rows:
             self._is_over = self._is_over or (until is not None and (row[_CLOCK] or 0) > until)
             if not self._is_over:
-                taken.append(row)
+                wanted.append(row)
             elif row[3] == "erased":
                 self._erased.append(row)
-        if taken:
-            copies.append_rows(self._log, taken)
-            self._seq, self.clock = taken[-1][0], taken[-1][_CLOCK] or self.clock
+        if wanted:
+            copies.append_rows(self._log, wanted)
+            self._seq, self.clock = wanted[-1][0], wanted[-1][_CLOCK] or self.clock
 
     def erase(self) -> None:
         """Append what erased, after that moment, a memory that was there."""
-        known = self._log.present_ids([row[4] for row in self._erased])
-        gone = [row for row in self._erased if row[4] in known]
+        present = self._log.present_ids([row[4] for row in self._erased])
+        rows = [row for row in self._erased if row[4] in present]
         copies.append_rows(
-            self._log, [(self._seq + 1 + place, *row[1:]) for place, row in enumerate(gone)]
+            self._log, [(self._seq + 1 + place, *row[1:]) for place, row in enumerate(rows)]
         )
 
 
