@@ -15,7 +15,6 @@ where it leads elsewhere, and what of it is not as above is left out or told as 
 
 import os
 import re
-from collections.abc import Iterator, Sequence
 from hashlib import sha1, sha256
 from pathlib import Path
 from stat import S_ISREG
@@ -208,8 +207,3 @@ def _read(file: Path, path: str) -> SharedNote:
     except OSError as error:
         return SharedNote(path=path, blob="", problem=f"it cannot be read: {error.strerror}")
     return parse_note(path, data)
-
-
-def sound(notes: Sequence[SharedNote]) -> Iterator[SharedNote]:
-    """Yield the notes that are memories."""
-    return (note for note in notes if not note.problem)

@@ -28,7 +28,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.shared.notes import FOLDER, SharedNote, note_stamps, read_notes, sound
+from store.shared.notes import FOLDER, SharedNote, note_stamps, read_notes
 
 _KEPT_S = 10  # what a remote's branch holds is looked up this often
 _KEPT = 32  # trees
@@ -88,8 +88,8 @@ class SharedTrees:
         return tuple(tree_notes(self._home, root))
 
     def _record(self, log: EventLog, notes: Sequence[TreeNote], now: int) -> None:
-        known = self._recorded.setdefault(log.path, set())
-        new = [note for note in notes if note.id not in known]
+        recorded = self._recorded.setdefault(log.path, set())
+        new = [note for note in notes if note.id not in recorded]
         if not new:
             return
         with self._recording:
@@ -97,7 +97,7 @@ class SharedTrees:
             events = [event for note in new if note.id not in there for event in _events(note, now)]
             if events:
                 log.append(events)
-            known.update(note.id for note in new)
+            recorded.update(note.id for note in new)
 
 
 def tree_notes(home: Path, root: Path) -> Iterator[TreeNote]:
@@ -105,7 +105,7 @@ def tree_notes(home: Path, root: Path) -> Iterator[TreeNote]:
     project = project_of(root)
     if project is None:
         return
-    notes = list(sound(read_notes(root)))
+    notes = [note for note in read_notes(root) if not note.problem]
     reviewed = _reviewed(root) if notes and _trusts(home, root) else frozenset()
     for note in notes:
         is_reviewed = (note.path, note.blob) in reviewed
@@ -129,8 +129,8 @@ def notes_at(root: Path, ref: str) -> dict[str, str]:
     if ref.startswith("-"):
         raise InvalidInput(f"{ref!r} is no branch or commit: name one, such as origin/main")
     with git_fields(root, ["ls-tree", "-r", "-z", "--full-tree", ref, "--", FOLDER]) as fields:
-        found = [field.partition("\t") for field in fields if field]
-    return {path: text.split()[2] for text, _, path in found if path.endswith(".md")}
+        rows = [field.partition("\t") for field in fields if field]
+    return {path: text.split()[2] for text, _, path in rows if path.endswith(".md")}
 
 
 def note_at(root: Path, ref: str, path: str) -> bytes:
