@@ -194,7 +194,7 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         if not self.plan or (self.until and now >= self.until.timestamp() * 1e6):
             return None
-        changes = (one.partition("=") for one in self.set)
+        changes = (text.partition("=") for text in self.set)
         return change_choices(choices, {name: value for name, _, value in changes})
 
 
@@ -247,12 +247,12 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def answers_by(self) -> str:
         """A digest of what decides how a recall is answered: where it is the same, so are they."""
-        said = {
+        deciding = {
             name: value
             for name, value in msgspec.to_builtins(self).items()
             if name not in _DECIDING_NO_ANSWER
         }
-        return sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()[:16]
+        return sha256(msgspec.json.encode(deciding, order="deterministic")).hexdigest()[:16]
 
 
 # what a plan may change: past recalls, asked again, tell what becomes of answers
@@ -346,10 +346,10 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
     for key, value in changes.items():
         *tables, name = key.split(".")
         table = values
-        for one in tables:
-            if not isinstance(table.get(one), dict):
-                raise ConfigError(f"unknown setting {key}: {one} is not a table")
-            table = table[one]
+        for part in tables:
+            if not isinstance(table.get(part), dict):
+                raise ConfigError(f"unknown setting {key}: {part} is not a table")
+            table = table[part]
         table[name] = _parse_text(key, value)
     try:
         return _convert(values)
@@ -410,20 +410,22 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
     when it is written. Raise ConfigError naming the file and the key.
     """
     origin = settings.origin
-    kept = {
+    merged = {
         name: value
         for name, value in msgspec.to_builtins(settings.choices).items()
         if Path(origin.get(name, "")).name != PROJECT_FILE
     }
-    kept |= _user_values_now(settings)
+    merged |= _user_values_now(settings)
     if settings.own_record is not None:
-        kept["record"] = list(settings.own_record)
-    users = kept.get("record", RECORD_KINDS)
+        merged["record"] = list(settings.own_record)
+    users = merged.get("record", RECORD_KINDS)
     projects, _ = _projects(settings.home, cwd)
     for _, values in projects:
-        kept |= {name: one for name, one in values.items() if origin.get(name) != "environment"}
-    kept["record"] = _record_kinds(users, *(values for _, values in projects))
-    return msgspec.convert(kept, Choices, strict=False)
+        merged |= {
+            name: value for name, value in values.items() if origin.get(name) != "environment"
+        }
+    merged["record"] = _record_kinds(users, *(values for _, values in projects))
+    return msgspec.convert(merged, Choices, strict=False)
 
 
 # what holds from when the user's file says it; other settings need a new process
@@ -450,20 +452,20 @@ def _user_values_now(settings: Settings) -> dict[str, Any]:
     """
     path = settings.user_file
     try:
-        said = _user_file(path)
+        values = _user_file(path)
     except ConfigError as error:
         if isinstance(error.__cause__, OSError):
             return {}
         raise
-    usual, found = msgspec.to_builtins(Choices()), dict[str, Any]()
+    usual, current = msgspec.to_builtins(Choices()), dict[str, Any]()
     for name in _AT_ONCE:
         origin = settings.origin.get(name)
-        if name in said and origin != "environment":
-            _check(str(path), {name: said[name]})
-            found[name] = said[name]
+        if name in values and origin != "environment":
+            _check(str(path), {name: values[name]})
+            current[name] = values[name]
         elif origin == str(path) and name in _REFRESHED:
-            found[name] = usual[name]  # it said so, and no longer does
-    return found
+            current[name] = usual[name]  # it said so, and no longer does
+    return current
 
 
 def ignore_reason(home: Path, cwd: Path | None) -> str:
@@ -483,7 +485,7 @@ def _projects(home: Path, cwd: Path | None) -> tuple[list[tuple[str, dict[str, A
     """Return what the files that hold in a directory say, the repository's root first, each with
     its name; without a project that may not be taken, and with why the nearest such one is not.
     """
-    found, ignored = [], ""
+    by_file, ignored = [], ""
     for path in project_files(cwd):
         values = _project_file(path)
         if name := values.get("project"):
@@ -494,8 +496,8 @@ def _projects(home: Path, cwd: Path | None) -> tuple[list[tuple[str, dict[str, A
                     f"{path} names the project {name!r}, which no remote of this repository "
                     "bears: that is ignored. If you want its notes here: `mnemolog project allow`"
                 )
-        found.append((str(path), values))
-    return found, ignored
+        by_file.append((str(path), values))
+    return by_file, ignored
 
 
 def project_files(cwd: Path | None) -> list[Path]:
@@ -544,14 +546,14 @@ def _may_be(path: Path) -> bool:
 
 def _record_kinds(users: Sequence[str], *projects: Mapping[str, Any]) -> list[str]:
     """Return the kinds that the user wants recorded and no project's file takes away."""
-    said = [set(values["record"]) for values in projects if "record" in values]
-    return [kind for kind in RECORD_KINDS if kind in users and all(kind in some for some in said)]
+    wanted = [users, *(values["record"] for values in projects if "record" in values)]
+    return [kind for kind in RECORD_KINDS if all(kind in kinds for kinds in wanted)]
 
 
 def _convert(values: Mapping[str, Any]) -> Choices:
     """Return values as choices, without the removed ones; raise ValidationError."""
-    kept = {name: value for name, value in values.items() if name not in REMOVED}
-    return msgspec.convert(kept, Choices, strict=False)
+    current = {name: value for name, value in values.items() if name not in REMOVED}
+    return msgspec.convert(current, Choices, strict=False)
 
 
 def _check(name: str, values: Mapping[str, Any]) -> None:
@@ -590,14 +592,14 @@ def _fault(where: str, values: Mapping[str, Any], text: str) -> str:
         text,
     )
     type_ = Choices.__annotations__.get(place)
-    known = [
+    words = [
         word
-        for one in (type_, *get_args(type_))
-        if get_origin(one) is Literal
-        for word in get_args(one)
+        for part in (type_, *get_args(type_))
+        if get_origin(part) is Literal
+        for word in get_args(part)
     ]
-    if known and isinstance(value, str):
-        cure = f"use one of {', '.join(known)}.{did_you_mean(value, known)}"
+    if words and isinstance(value, str):
+        cure = f"use one of {', '.join(words)}.{did_you_mean(value, words)}"
     if where == "environment":
         cure = "a table is set in config.toml" if "a table" in cure else cure
         return f"MNEMOLOG_{place.upper()} is {value!r}: {cure}"
@@ -619,11 +621,11 @@ def keep(home: Path, values: Mapping[str, Any]) -> Path:
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
         for key, value in values.items():
             _put(document, key.split("."), value)
-        said: dict[str, Any] = document.unwrap()
-        _convert(_with_kinds(str(path), said))
+        new: dict[str, Any] = document.unwrap()
+        _convert(_with_kinds(str(path), new))
         replace_file(path.resolve(), tomlkit.dumps(document).encode())
     except msgspec.ValidationError as error:
-        raise ConfigError(_fault(str(path), said, str(error))) from error
+        raise ConfigError(_fault(str(path), new, str(error))) from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
     return path
@@ -703,10 +705,11 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     fields = (*Choices.__struct_fields__, *REMOVED)
-    known = {"MNEMOLOG_HOME", OFF, *(f"MNEMOLOG_{name.upper()}" for name in fields)}
-    given = sorted(name for name in environ if name.startswith("MNEMOLOG_"))
+    variables = {"MNEMOLOG_HOME", OFF, *(f"MNEMOLOG_{name.upper()}" for name in fields)}
     return tuple(
-        f"{name} sets nothing.{did_you_mean(name, known)}" for name in given if name not in known
+        f"{name} sets nothing.{did_you_mean(name, variables)}"
+        for name in sorted(environ)
+        if name.startswith("MNEMOLOG_") and name not in variables
     )
 
 
@@ -714,21 +717,21 @@ def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return settings whose `record` is a list of kinds: false is none, true is all."""
     if "record" not in values:
         return values
-    said = values["record"]
-    if said in (["false"], ["off"], ["none"], ["0"]):  # a variable
-        said = False
-    elif said in (["true"], ["on"], ["all"], ["1"]):
-        said = True
-    if isinstance(said, bool):
-        return values | {"record": list(RECORD_KINDS) if said else []}
-    known = ", ".join(RECORD_KINDS)
+    record = values["record"]
+    if record in (["false"], ["off"], ["none"], ["0"]):  # a variable
+        record = False
+    elif record in (["true"], ["on"], ["all"], ["1"]):
+        record = True
+    if isinstance(record, bool):
+        return values | {"record": list(RECORD_KINDS) if record else []}
+    kinds = ", ".join(RECORD_KINDS)
     where = "MNEMOLOG_RECORD" if name == "environment" else f"{name}: `record`"
-    if not isinstance(said, list):
-        raise ConfigError(f"{where} is {said!r}: use true, false, or a list of {known}")
-    if unknown := [one for one in said if one not in RECORD_KINDS]:
+    if not isinstance(record, list):
+        raise ConfigError(f"{where} is {record!r}: use true, false, or a list of {kinds}")
+    if unknown := [kind for kind in record if kind not in RECORD_KINDS]:
         hint = did_you_mean(str(unknown[0]), RECORD_KINDS)
         raise ConfigError(
-            f"{where} has no kind {unknown[0]!r}: use {known}, or false for nothing.{hint}"
+            f"{where} has no kind {unknown[0]!r}: use {kinds}, or false for nothing.{hint}"
         )
     return values
 
@@ -737,4 +740,4 @@ def _parse_text(name: str, value: str) -> str | list[str]:
     """Return a setting's value as a variable or an option has it: a list is split at commas."""
     if not isinstance(getattr(Choices(), name, None), tuple):
         return value
-    return [one for part in value.split(",") if (one := part.strip())]
+    return [text for part in value.split(",") if (text := part.strip())]

@@ -139,8 +139,8 @@ def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
 
     A caller that keeps all others from writing there need leave none for being young.
     """
-    found = folder.iterdir() if folder.is_dir() else ()
-    remove_files(path for path in found if has_passing_name(path) and is_old(path, older_than_s))
+    paths = folder.iterdir() if folder.is_dir() else ()
+    remove_files(path for path in paths if has_passing_name(path) and is_old(path, older_than_s))
 
 
 def has_passing_name(path: Path) -> bool:
@@ -361,6 +361,6 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if (known := disk_error(error, folder)) is None:
+        if (ours := disk_error(error, folder)) is None:
             raise
-        raise known from error
+        raise ours from error

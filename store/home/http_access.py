@@ -120,13 +120,13 @@ class Keys:
         with self._lock:
             self._sweep(now)
             # all are compared, so that the time it takes tells nothing
-            found = [end for end in self._ends if hmac.compare_digest(end, sent)]
-            for data in found:
+            matches = [end for end in self._ends if hmac.compare_digest(end, sent)]
+            for data in matches:
                 del self._ends[data]
-        return bool(found)
+        return bool(matches)
 
     def _sweep(self, now: int) -> None:
-        for data in [one for one, ends in self._ends.items() if ends <= now]:
+        for data in [data for data, ends in self._ends.items() if ends <= now]:
             del self._ends[data]
 
 
@@ -158,9 +158,9 @@ class EndedSessions:
 
     def has(self, session: Session) -> bool:
         """Return whether a session was logged out."""
-        known = self._known()
+        ended = self._known()
         began = session.ends_at - SESSION_LIVES_S
-        return known is None or session.nonce in known.ended or began < known.since
+        return ended is None or session.nonce in ended.ended or began < ended.since
 
     def add(self, session: Session, now_s: int) -> None:
         """Keep that a session was logged out; raise LogError as the disk says.
@@ -168,9 +168,9 @@ class EndedSessions:
         What expired before `now_s`, seconds UTC, is dropped.
         """
         with file_lock(self._path):
-            known = self._known() or _Ended(since=now_s)
-            ended = {nonce: ends for nonce, ends in known.ended.items() if ends > now_s}
-            self._write(_Ended(ended | {session.nonce: session.ends_at}, known.since))
+            before = self._known() or _Ended(since=now_s)
+            ended = {nonce: ends for nonce, ends in before.ended.items() if ends > now_s}
+            self._write(_Ended(ended | {session.nonce: session.ends_at}, before.since))
 
     def mend(self, now_s: int) -> None:
         """Replace a damaged file by one that ends what began before `now_s`, seconds UTC."""
@@ -288,8 +288,8 @@ class Connections:
             channel for channel in list(self._channels.values()) if channel not in self._known
         ]
         idle = [stranger for stranger in strangers if not stranger.requests]
-        for one in idle[: max(0, len(strangers) - STRANGERS)]:
-            one.handle_close()
+        for stranger in idle[: max(0, len(strangers) - STRANGERS)]:
+            stranger.handle_close()
 
     def look(self) -> None:
         """Hang up on who takes too long to send a request, or to begin with the first."""

@@ -63,7 +63,7 @@ def program_of(model: str) -> ModelProgram | None:
 def _version(path: str) -> str | None:
     """Return the version a program reports of itself; None where it reports none."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -72,5 +72,5 @@ def _version(path: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _PROGRAM_VERSION.search(done.stdout.decode(errors="replace"))
-    return match[0] if match and done.returncode == 0 else None
+    match = _PROGRAM_VERSION.search(process.stdout.decode(errors="replace"))
+    return match[0] if match and process.returncode == 0 else None

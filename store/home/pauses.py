@@ -74,15 +74,15 @@ def pause(
     """
     name = _redact_name(scope, name)
     with file_lock(file_of(home)):
-        known = read(home)
+        pauses = read(home)
         there = [
-            one
-            for one in known
-            if (one.scope, _redact_name(one.scope, one.name)) == (scope, name) and one.holds(now)
+            old
+            for old in pauses
+            if (old.scope, _redact_name(old.scope, old.name)) == (scope, name) and old.holds(now)
         ]
-        made = Pause(scope, name, there[0].since if there else now, until, is_of_a_run)
-        _write(home, (*(one for one in known if one not in there), made))
-    return made
+        new = Pause(scope, name, there[0].since if there else now, until, is_of_a_run)
+        _write(home, (*(old for old in pauses if old not in there), new))
+    return new
 
 
 def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> list[Pause]:
@@ -93,21 +93,21 @@ def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> 
     name = _redact_name(scope, name)
     with file_lock(file_of(home)):
         try:
-            known = read(home)
+            pauses = read(home)
         except ConfigError:
             if scope is not None:
                 raise
-            known = ()
-            _write(home, known)
+            pauses = ()
+            _write(home, pauses)
         ended = [
-            one
-            for one in known
-            if one.holds(now)
-            and (scope is None or (one.scope, _redact_name(one.scope, one.name)) == (scope, name))
+            old
+            for old in pauses
+            if old.holds(now)
+            and (scope is None or (old.scope, _redact_name(old.scope, old.name)) == (scope, name))
         ]
         if ended:
-            over = {one: msgspec.structs.replace(one, until=now) for one in ended}
-            _write(home, tuple(over.get(one, one) for one in known))
+            over = {old: msgspec.structs.replace(old, until=now) for old in ended}
+            _write(home, tuple(over.get(old, old) for old in pauses))
     return ended
 
 
@@ -118,15 +118,11 @@ class Pauses:
         self._home = home
         self._known: tuple[object, tuple[Pause, ...]] | None = None
 
-    def now(self, at: int) -> list[Pause]:
-        """Return the pauses that hold at a moment; raise ConfigError."""
-        return [one for one in self._read() if one.holds(at)]
-
     def of(self, session: str, project: str, cwd: str | None, at: int) -> Pause | None:
         """Return the pause that holds for a session in a place; raise ConfigError."""
-        for one in self._read():
-            if one.holds(at) and covers(one, session, project, cwd):
-                return one
+        for pause in self._read():
+            if pause.holds(at) and covers(pause, session, project, cwd):
+                return pause
         return None
 
     def _read(self) -> tuple[Pause, ...]:
@@ -149,28 +145,28 @@ def folder_name(path: str | Path) -> str:
     return os.path.realpath(path)
 
 
-def pause_fields(one: Pause) -> dict[str, object]:
+def pause_fields(pause: Pause) -> dict[str, object]:
     """Return a pause as programs read it."""
     return {
-        "scope": one.scope,
-        "name": one.name,
-        "since": isoformat(one.since),
-        "until": isoformat(one.until) if one.until is not None else None,
-        "by": "MNEMOLOG_OFF" if one.is_of_a_run else "mnemolog pause",
-        "resume": one.resume,
+        "scope": pause.scope,
+        "name": pause.name,
+        "since": isoformat(pause.since),
+        "until": isoformat(pause.until) if pause.until is not None else None,
+        "by": "MNEMOLOG_OFF" if pause.is_of_a_run else "mnemolog pause",
+        "resume": pause.resume,
     }
 
 
-def covers(one: Pause, session: str, project: str, cwd: str | None) -> bool:
+def covers(pause: Pause, session: str, project: str, cwd: str | None) -> bool:
     """Return whether a pause is of a session, or of the project or folder it works in."""
-    match one.scope:
+    match pause.scope:
         case "session":
-            return one.name == session or redact(one.name) == redact(session)
+            return pause.name == session or redact(pause.name) == redact(session)
         case "project":
             chain = scope_chain(project)
-            return one.name in chain or redact(one.name) in map(redact, chain)
+            return pause.name in chain or redact(pause.name) in map(redact, chain)
         case "directory":
-            return cwd is not None and _is_within(cwd, one.name)
+            return cwd is not None and _is_within(cwd, pause.name)
 
 
 def _redact_name(scope: Scope | None, name: str) -> str:

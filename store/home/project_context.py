@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import time
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -78,22 +79,20 @@ class ProjectContexts:
             choices = config.choices_in(self._settings, folder)
             ignored = config.ignore_reason(self._settings.home, folder)
         except ConfigError as error:
-            return self._faulty(folder, str(error))
+            # nothing is recorded here, and `doctor` says why
+            log.warning("%.300s", str(error))
+            self._keep(folder, str(error))
+            choices = msgspec.structs.replace(self._settings.choices, record=())
+            return ProjectContext(choices.project or _project(folder) or "", choices, str(error))
         except (OSError, ValueError) as error:  # a path that is none, or not ours to read
             log.warning("%.300s", error)
             return ProjectContext(self._settings.choices.project or "", self._settings.choices)
         if ignored:
             self._keep(folder, ignored)
         else:
-            self._well(folder)
+            with suppress(OSError):
+                failures.forget(self._settings.home, _failure(folder))
         return ProjectContext(choices.project or _project(folder) or "", choices)
-
-    def _faulty(self, folder: Path | None, text: str) -> ProjectContext:
-        """Return a place of which nothing is recorded, and keep for `doctor` why."""
-        log.warning("%.300s", text)
-        self._keep(folder, text)
-        choices = msgspec.structs.replace(self._settings.choices, record=())
-        return ProjectContext(choices.project or _project(folder) or "", choices, text)
 
     def _keep(self, folder: Path | None, text: str) -> None:
         """Keep for `doctor` what is wrong with a place's settings."""
@@ -101,12 +100,6 @@ class ProjectContexts:
             failures.keep(self._settings.home, _failure(folder), time.time_ns() // 1000, text)
         except OSError:
             log.warning("that cannot be kept for `mnemolog doctor`")
-
-    def _well(self, folder: Path | None) -> None:
-        try:
-            failures.forget(self._settings.home, _failure(folder))
-        except OSError:
-            return
 
 
 def pause_text(pause: Pause) -> str:
@@ -154,7 +147,7 @@ def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dic
     `fault` is what is wrong with a settings file there.
     """
     kinds = settings.choices.record
-    found, unread = current_pauses(settings.home, now)
+    held, unread = current_pauses(settings.home, now)
     project = settings.choices.project or scope_of(cwd) or ""
     off = fault or unread
     if not off and not kinds:
@@ -167,5 +160,5 @@ def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dic
         "kinds": [] if off else list(kinds),
         "left_out": [kind for kind in RECORD_KINDS if off or kind not in kinds],
         "off": off or None,
-        "paused": [pauses.pause_fields(other) for other in found],
+        "paused": [pauses.pause_fields(pause) for pause in held],
     }

@@ -337,8 +337,8 @@ def _change_consent(home: Path, directory: Path, project: str, *, is_allowed: bo
         others = tuple(
             consent for consent in _read_consents(consents_file(home)) if consent != meant
         )
-        kept = (*others, meant) if is_allowed else others
-        replace_file(consents_file(home), msgspec.json.encode(kept))
+        consents = (*others, meant) if is_allowed else others
+        replace_file(consents_file(home), msgspec.json.encode(consents))
 
 
 def _consent(repository: Repository, project: str) -> Consent:

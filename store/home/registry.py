@@ -128,10 +128,11 @@ def is_held(settings: Settings) -> bool:
 
 def keep_current(settings: Settings, server: Server, answers_by: str) -> None:
     """Say under which settings a server answers by now, where that has changed since it began."""
-    said = read_registry(settings)
-    if said is not None and said.instance == server.instance and said.answers_by != answers_by:
-        kept = msgspec.structs.replace(server, answers_by=answers_by)
-        replace_file(settings.server_file, msgspec.json.encode(kept))
+    before = read_registry(settings)
+    if before is None or before.instance != server.instance or before.answers_by == answers_by:
+        return
+    server = msgspec.structs.replace(server, answers_by=answers_by)
+    replace_file(settings.server_file, msgspec.json.encode(server))
 
 
 @contextmanager

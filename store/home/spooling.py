@@ -53,8 +53,8 @@ def keep(home: str, host: str, tenant: str, event: bytes, delivery: str) -> bool
         name = str(payload.get("hook_event_name") or payload.get("hookEventName") or "").lower()
         if name.startswith("pretool") or (name == "sessionend" and not os.path.isdir(home)):
             return False
-        kept = {"host": host, "tenant": tenant, "event": redact_value(payload)}
-        data = json.dumps(kept).encode()
+        record = {"host": host, "tenant": tenant, "event": redact_value(payload)}
+        data = json.dumps(record).encode()
     except (ValueError, AttributeError, RecursionError):
         return False
     try:
@@ -65,10 +65,10 @@ def keep(home: str, host: str, tenant: str, event: bytes, delivery: str) -> bool
 
 def _write(folder: str, delivery: str, data: bytes) -> bool:
     home = os.path.dirname(folder)
-    for made in (home, folder):
-        os.makedirs(made, 0o700, exist_ok=True)
+    for path in (home, folder):
+        os.makedirs(path, 0o700, exist_ok=True)
     with os.scandir(folder) as there:
-        sizes = [one.stat().st_size for one in there if one.name.endswith(SUFFIX)]
+        sizes = [file.stat().st_size for file in there if file.name.endswith(SUFFIX)]
     if len(sizes) >= MOST_FILES or sum(sizes) + len(data) > MOST_BYTES:
         _write_file(os.path.join(folder, DROPPED), b".", os.O_APPEND)
         return False

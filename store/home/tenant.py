@@ -102,20 +102,20 @@ def tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
         raise InvalidName(
             f"{name!r} is no tenant's name: use 1 to 63 of a-z 0-9 _ -, a letter or digit first"
         )
-    found = Tenant(name, home / "tenants" / name)
-    if redact(name) != name and not found.exists:
+    named = Tenant(name, home / "tenants" / name)
+    if redact(name) != name and not named.exists:
         raise InvalidName("this tenant's name looks like a secret: use another name")
-    return found
+    return named
 
 
 def find_tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
     """Return the tenant called `name`; raise NotFound where it was never made."""
-    found = tenant(home, name)
-    if not found.exists:
+    named = tenant(home, name)
+    if not named.exists:
         raise NotFound(
             f"no tenant {name!r} in {home}: make it with `mnemolog --tenant {name} init`"
         )
-    return found
+    return named
 
 
 def _install_successor(tenant: Tenant) -> bool:
@@ -132,17 +132,17 @@ def list_tenants(home: Path) -> Iterator[Tenant]:
     if folder.is_dir():
         names = {path.name.removeprefix(".next-") for path in folder.iterdir()}
         for name in sorted(filter(_TENANT.fullmatch, names)):
-            if (found := Tenant(name, folder / name)).exists:
-                yield found
+            if (named := Tenant(name, folder / name)).exists:
+                yield named
 
 
 def log_bytes(tenant: Tenant) -> int:
     """Return how much the log's files take, the write-ahead log among them."""
-    found = 0
+    size = 0
     for path in tenant.root.glob("log.sqlite*"):
         with suppress(FileNotFoundError):  # SQLite has just taken it away
-            found += path.stat().st_size
-    return found
+            size += path.stat().st_size
+    return size
 
 
 # Deletion of a tenant: its folder is put away whole, so nothing is lost, and its tokens end.
@@ -174,11 +174,11 @@ def lock_jobs(tenant: Tenant) -> Iterator[None]:
     """Let no build and no job of a tenant begin; raise BuildBusy where one is at work."""
     import filelock  # costs a tenth of a server's start, and tenants are seldom deleted
 
-    with ExitStack() as held:
+    with ExitStack() as locks:
         for name in _LOCKS:
             try:
                 lock = filelock.FileLock(tenant.root / name, timeout=0.0, mode=0o600)
-                held.enter_context(lock)
+                locks.enter_context(lock)
             except filelock.Timeout:
                 raise BuildBusy(
                     f"a build or a job of {tenant.name} is running: try again when it is done"

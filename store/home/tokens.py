@@ -102,8 +102,8 @@ def make(
         made_by=made_by,
     )
     # checked where the file is written: who is revoked meanwhile makes no more
-    kept = _change(home, now, lambda tokens: (*tokens, _limit_to_maker(token, tokens)))
-    return kept[-1], text
+    tokens = _change(home, now, lambda tokens: (*tokens, _limit_to_maker(token, tokens)))
+    return tokens[-1], text
 
 
 def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
@@ -185,12 +185,12 @@ def _end(token: Token, now: int, is_meant: bool) -> Token:
 
 def descendants(id_: str, tokens: Iterable[Token]) -> tuple[Token, ...]:
     """Return the tokens that a token made, and those that these made, in the order given."""
-    makers, found = {id_}, []
+    makers, made = {id_}, []
     for token in tokens:  # a token is listed behind its maker
         if token.made_by in makers:
             makers.add(token.id)
-            found.append(token)
-    return tuple(found)
+            made.append(token)
+    return tuple(made)
 
 
 def _revoke_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
@@ -199,18 +199,18 @@ def _revoke_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
     A maker that is listed no more was revoked: what it made would have expired with it.
     """
     revoked_at: dict[str, int | None] = {}
-    found = []
+    revoked = []
     for token in tokens:
         if token.revoked_at is None and token.made_by is not None:
             ends = revoked_at.get(token.made_by, token.created_at)
             token = msgspec.structs.replace(token, revoked_at=ends)
         revoked_at[token.id] = token.revoked_at
-        found.append(token)
-    return tuple(found)
+        revoked.append(token)
+    return tuple(revoked)
 
 
 def _is_listed(token: Token, now: int) -> bool:
-    ends = [one for one in (token.expires_at, token.revoked_at) if one is not None]
+    ends = [end for end in (token.expires_at, token.revoked_at) if end is not None]
     return not ends or min(ends) > now - KEPT_US
 
 
@@ -234,9 +234,9 @@ def _change(
     """Replace the file; return what it holds now."""
     with file_lock(_path(home)):
         tokens = _revoke_with_makers(change(_read(_path(home))))
-        kept = tuple(token for token in tokens if _is_listed(token, now))
+        listed = tuple(token for token in tokens if _is_listed(token, now))
         try:
-            replace_file(_path(home), msgspec.json.encode(_File(kept)))
+            replace_file(_path(home), msgspec.json.encode(_File(listed)))
         except OSError as error:
             raise ConfigError(f"{_path(home)} cannot be written ({error.strerror})") from error
-    return kept
+    return listed
