@@ -188,23 +188,23 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
     """
     sweep(tenant.manifests, older_than_s=0.0)
     # nothing is fsynced: what comes back with a power cut goes with the next build
-    kept = _numbers(tenant)[:keep]
+    numbers = _numbers(tenant)[:keep]
     if keep > 1 and (other := _of_another_embedder(tenant)) is not None:
-        kept.append(other.number)
-    for number in set(_numbers(tenant)).difference(kept):
+        numbers.append(other.number)
+    for number in set(_numbers(tenant)).difference(numbers):
         _path(tenant, number).unlink(missing_ok=True)
     refs = (ref for manifest in list_manifests(tenant) for ref in manifest.projections.values())
     wanted = {file.path for ref in refs for file in ref.files}
     dropped = []
-    for found in sorted(tenant.snapshots.glob("*/*")):
-        path = found.relative_to(tenant.snapshots).as_posix()
-        if path not in wanted:
-            if found.is_dir():  # a snapshot of an earlier format
-                shutil.rmtree(found, ignore_errors=True)
+    for path in sorted(tenant.snapshots.glob("*/*")):
+        name = path.relative_to(tenant.snapshots).as_posix()
+        if name not in wanted:
+            if path.is_dir():  # a snapshot of an earlier format
+                shutil.rmtree(path, ignore_errors=True)
             else:
                 with suppress(PermissionError):
-                    found.unlink(missing_ok=True)
-            dropped.append(path)
+                    path.unlink(missing_ok=True)
+            dropped.append(name)
     return dropped
 
 

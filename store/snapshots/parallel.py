@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -34,11 +35,17 @@ class Workers:
         A function that fails raises here. A single item is worked on in this process.
         """
         rest = iter(items)
-        first = list(_some(rest, 2))
+        first = list(islice(rest, 2))
         if len(first) < 2 or self._count == 1:
             yield from map(function, [*first, *rest])
             return
-        pool = self._start_pool()
+        if self._pool is None:
+            # the server imports builds and never runs one: it goes without these
+            from concurrent.futures import ProcessPoolExecutor
+            from multiprocessing import get_context
+
+            self._pool = ProcessPoolExecutor(self._count, mp_context=get_context("spawn"))
+        pool = self._pool
         under_way: deque[Future[R]] = deque(pool.submit(function, item) for item in first)
         for item in rest:
             if len(under_way) > self._count:
@@ -46,15 +53,6 @@ class Workers:
             under_way.append(pool.submit(function, item))
         while under_way:
             yield under_way.popleft().result()
-
-    def _start_pool(self) -> "ProcessPoolExecutor":
-        if self._pool is None:
-            # the server imports builds and never runs one: it goes without these
-            from concurrent.futures import ProcessPoolExecutor
-            from multiprocessing import get_context
-
-            self._pool = ProcessPoolExecutor(self._count, mp_context=get_context("spawn"))
-        return self._pool
 
     def close(self) -> None:
         if self._pool is not None:
@@ -81,8 +79,3 @@ def pack_table(table: pa.Table) -> pa.Buffer:
 
 def unpack_table(data: pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
-
-
-def _some(items: Iterator[T], count: int) -> Iterator[T]:
-    for _, item in zip(range(count), items, strict=False):
-        yield item

@@ -93,9 +93,9 @@ class Built(Mapping[str, pa.Table]):
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._tables:
             # a table of many parts has a chunk for each; nothing is copied
-            found = [part.table for part in self.parts[name]]
+            tables = [part.table for part in self.parts[name]]
             schema = self._schemas[name]
-            self._tables[name] = pa.concat_tables(found) if found else schema.empty_table()
+            self._tables[name] = pa.concat_tables(tables) if tables else schema.empty_table()
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -149,10 +149,6 @@ class _NoJournal:
         pass
 
 
-def _part_in_memory(name: str, table: pa.Table) -> Part:
-    return Part.of(table)
-
-
 _NO_JOURNAL = _NoJournal()
 
 
@@ -165,8 +161,8 @@ class Inputs(msgspec.Struct, frozen=True):
 
     watermark: int
     read: Callable[[int], Iterator[Event]]  # events after a seq and up to the watermark, in order
-    tables: Mapping[str, Built] = {}
-    keep: Keep = _part_in_memory
+    tables: Mapping[str, Built] = field(default_factory=dict)
+    keep: Keep = lambda name, table: Part.of(table)  # in memory
     map: Mapper = map
     journal: Journal = _NO_JOURNAL
     report: Callable[[int, int], None] = lambda done, total: None  # of a long step, as it goes on
@@ -239,8 +235,8 @@ def _digest(table: pa.Table) -> str:
     for column_name, column in zip(table.column_names, table.columns, strict=True):
         total.update(f"/{column_name}:{column.type}".encode())
         combined = column.combine_chunks()
-        for one in combined.chunks if isinstance(combined, pa.ChunkedArray) else [combined]:
-            _update(total, one)
+        for chunk in combined.chunks if isinstance(combined, pa.ChunkedArray) else [combined]:
+            _update(total, chunk)
     return total.hexdigest()
 
 
@@ -286,8 +282,8 @@ def _update(total: _Hash, array: pa.Array) -> None:
 
 def column_view(table: pa.Table, name: str) -> npt.NDArray[Any]:
     """Return a column without nulls as numpy, into the mapped file where it is one."""
-    found: npt.NDArray[Any] = column_array(table, name).to_numpy(zero_copy_only=True)
-    return found
+    view: npt.NDArray[Any] = column_array(table, name).to_numpy(zero_copy_only=True)
+    return view
 
 
 def column_array(table: pa.Table, name: str) -> pa.Array:
@@ -302,13 +298,10 @@ def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     """Return some rows, given ascending; only these are copied, none where they are one run."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
-    return pa.Table.from_batches(_row_runs(table, rows), table.schema)
-
-
-def _row_runs(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    start = 0
+    batches, start = [], 0
     for batch in table.to_batches():
         low, high = np.searchsorted(rows, (start, start + batch.num_rows))
         if low < high:
-            yield batch.take(pa.array(rows[low:high] - start))
+            batches.append(batch.take(pa.array(rows[low:high] - start)))
         start += batch.num_rows
+    return pa.Table.from_batches(batches, table.schema)

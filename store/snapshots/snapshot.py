@@ -22,6 +22,7 @@ import pyarrow.ipc
 
 from store.home.errors import SnapshotDamaged
 from store.home.files import make_folder, sync_folder, sync_written, temporary_name
+from store.log.segments import hash_of
 from store.snapshots.projection import Built, Count, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
@@ -98,11 +99,17 @@ def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part
         raise TypeError(f"{projection.name}.{name} has schema {part.table.schema}")
     folder = root / projection.name
     make_folder(folder)
-    path = _free(folder / f"{name}-{part.digest[:16]}.arrow")
+    path = folder / f"{name}-{part.digest[:16]}.arrow"
+    if path.exists():
+        path = path.with_stem(f"{path.stem}-{uuid4().hex[:4]}")
     temporary = temporary_name(folder / "new")
     try:
-        _write(temporary, part.table)
-        mark = _hash(temporary)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as opened:
+            with pa.ipc.new_file(opened, part.table.schema) as writer:
+                writer.write_table(part.table)
+            sync_written(opened)
+        mark = hash_of(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -199,8 +206,8 @@ def doubt(root: Path, file: PartFile) -> None:
         os.utime(root / file.path)
 
 
-def _damage(what: str) -> SnapshotDamaged:
-    return SnapshotDamaged(f"{what}: run `mnemolog build`")
+def _damage(problem: str) -> SnapshotDamaged:
+    return SnapshotDamaged(f"{problem}: run `mnemolog build`")
 
 
 def _check(
@@ -212,8 +219,8 @@ def _check(
             problems = list(pool.map(look, files))
     else:
         problems = list(map(look, files))
-    if found := [other for other in problems if other]:
-        raise _damage(found[0])
+    for text in filter(None, problems):
+        raise _damage(text)
 
 
 def _problem(root: Path, file: PartFile) -> str | None:
@@ -222,7 +229,7 @@ def _problem(root: Path, file: PartFile) -> str | None:
         size = path.stat().st_size
         if size != file.bytes:
             return f"{path} has {size} bytes, not {file.bytes}"
-        return None if _hash(path) == file.sha256 else f"{path} does not match its hash"
+        return None if hash_of(path) == file.sha256 else f"{path} does not match its hash"
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})"
 
@@ -236,14 +243,6 @@ def _problem_at_a_glance(root: Path, file: PartFile) -> str | None:
     return None if is_as_written else _problem(root, file)
 
 
-def _hash(path: Path) -> str:
-    total = sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            total.update(chunk)
-    return total.hexdigest()
-
-
 def _read(path: Path, *, validate: bool) -> pa.Table:
     """Return a table whose columns point into the mapped file; nothing is copied."""
     try:
@@ -255,19 +254,7 @@ def _read(path: Path, *, validate: bool) -> pa.Table:
     return table
 
 
-def _write(path: Path, table: pa.Table) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        with pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        sync_written(file)
-
-
 def _file(part: Part) -> PartFile:
     if part.file is None:
         raise TypeError("a part that was kept names its file")
     return part.file
-
-
-def _free(path: Path) -> Path:
-    return path if not path.exists() else path.with_stem(f"{path.stem}-{uuid4().hex[:4]}")
