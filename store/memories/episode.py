@@ -11,8 +11,6 @@ While a turn goes on its episode is `open` and nobody finds it: the agent is sti
 which nothing came (thanks, "go on" without a deed) stays so.
 """
 
-from typing import Any
-
 import msgspec
 from msgspec.structs import replace
 
@@ -116,7 +114,7 @@ def close_episode(episode: Memory, text: str | None = None) -> Memory:
 
 
 def facts_of(episode: Memory) -> Facts:
-    """Return what an episode's metadata say."""
+    """Decode an episode's metadata."""
     return _facts.decode(episode.metadata)
 
 
@@ -143,16 +141,16 @@ def _lines(deed: Acted) -> list[str]:
     if deed.doing == "edit":
         verb = "edited" if deed.passed is not False else "could not edit"
         return [f"{verb} {path}" for path in deed.files]
-    came = deed.error if deed.passed is False else deed.output
-    told = one_line(came, MAX_OUTPUT) if came else ""
+    output = deed.error if deed.passed is False else deed.output
+    output = one_line(output, MAX_OUTPUT) if output else ""
     if deed.doing == "run" and deed.command:
         failed = "failed" if deed.passed is False else ""
-        ends = ": ".join(one for one in (failed, told) if one)
+        ends = ": ".join(text for text in (failed, output) if text)
         line = f"$ {one_line(deed.command, MAX_COMMAND)}{OUTCOME if ends else ''}{ends}"
         # each alone was clean, but beside "echo $DEPLOY_TOKEN" what it wrote is a secret
         return [redact(line)]
-    if deed.doing in ("read", "search") and told:
-        return [f"read {', '.join(deed.files)}{OUTCOME}{told}"]
+    if deed.doing in ("read", "search") and output:
+        return [f"read {', '.join(deed.files)}{OUTCOME}{output}"]
     return []
 
 
@@ -170,5 +168,4 @@ def _encode_facts(facts: Facts) -> str:
 
 
 def _with_hash(episode: Memory) -> Memory:
-    changes: dict[str, Any] = {"text_hash": text_hash(episode.text)}
-    return replace(episode, **changes)
+    return replace(episode, text_hash=text_hash(episode.text))

@@ -132,8 +132,8 @@ class Fold:
         return self._beneath.find(id_) if memory is None and self._beneath else memory
 
     def holder(self, project: str | None, key: str) -> str | None:
-        found = self._holders.get((project, key))
-        return self._beneath.holder(project, key) if found is None and self._beneath else found
+        id_ = self._holders.get((project, key))
+        return self._beneath.holder(project, key) if id_ is None and self._beneath else id_
 
     def values(self, project: str | None, key: str) -> Sequence[str]:
         beneath = self._beneath.values(project, key) if self._beneath else ()
@@ -145,8 +145,8 @@ class Fold:
 
     def episode(self, session: str) -> str | None:
         """Return the id of the newest episode of a session."""
-        found = self._episodes.get(session)
-        return self._beneath.episode(session) if found is None and self._beneath else found
+        id_ = self._episodes.get(session)
+        return self._beneath.episode(session) if id_ is None and self._beneath else id_
 
     def apply(self, event: Event) -> tuple[str, ...]:
         """Apply one event; return the ids of the memories it made or changed, but for those of
@@ -193,18 +193,18 @@ class Fold:
         """Return the memories among some ids, and all on whose state theirs may rest or that may
         rest on theirs.
         """
-        found: dict[str, None] = {}
+        related: dict[str, None] = {}
         waiting = list(ids)
         while waiting:
             id_ = waiting.pop()
-            if id_ not in found and (memory := self.find(id_)) is not None:
-                found[id_] = None
+            if id_ not in related and (memory := self.find(id_)) is not None:
+                related[id_] = None
                 waiting += self.made_of(id_)
                 if memory.key is not None:
                     waiting += self.values(memory.project, memory.key)
                 if memory.job is not None:
                     waiting += memory.source_ids
-        return list(found)
+        return list(related)
 
     def anew(self, ids: Sequence[str], events: Iterable[Event], since: int = 0) -> list[str]:
         """Fold some memories anew from all events about them that count; return which changed.
@@ -224,9 +224,9 @@ class Fold:
                 self.rows[id_] = after
                 changed.append(id_)
         self._holders |= fold._holders
-        kept = [edge for edge in self.edges if edge.source not in among]
+        others = [edge for edge in self.edges if edge.source not in among]
         drawn = [edge for edge in fold.edges if edge.source in among and edge.seq > since]
-        self.edges = sorted([*kept, *drawn], key=attrgetter("seq"))
+        self.edges = sorted([*others, *drawn], key=attrgetter("seq"))
         return changed
 
     def settle(self, ids: Iterable[str]) -> list[Memory]:
@@ -258,12 +258,12 @@ class Fold:
 
     def _rests_on_erased(self, memory: Memory) -> bool:
         """Return whether a job made a memory of an erased one, or of what was made of one."""
-        waiting, seen = [memory], {memory.id}
+        waiting, visited = [memory], {memory.id}
         while waiting:
-            one = waiting.pop()
-            for id_ in one.source_ids if one.job is not None else ():
-                source = self.find(id_) if id_ not in seen else None
-                seen.add(id_)
+            memory = waiting.pop()
+            for id_ in memory.source_ids if memory.job is not None else ():
+                source = self.find(id_) if id_ not in visited else None
+                visited.add(id_)
                 if source is not None:
                     if source.text_hash == ERASED and source.kind != EPISODE:
                         return True
@@ -294,13 +294,13 @@ class Fold:
         fallen = [id_ for id_ in changed if self.rows[id_].state in FALLEN]
         for id_ in fallen:  # which grows
             by = self.rows[id_].superseded_by
-            for made in self.made_of(id_):
-                one = self.find(made)
-                if one is not None and one.state == ACTIVE and made != by:
-                    self.rows[made] = replace(
-                        one, state=STALE, ended_at=max(at, one.created_at), updated_at=at
+            for insight_id in self.made_of(id_):
+                insight = self.find(insight_id)
+                if insight is not None and insight.state == ACTIVE and insight_id != by:
+                    self.rows[insight_id] = replace(
+                        insight, state=STALE, ended_at=max(at, insight.created_at), updated_at=at
                     )
-                    fallen.append(made)
+                    fallen.append(insight_id)
         return tuple(dict.fromkeys((*changed, *fallen)))
 
     def _store_value(self, memory: Memory, at: int) -> tuple[str, ...]:

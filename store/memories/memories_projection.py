@@ -8,6 +8,7 @@ a ttl has run out depends on the clock and is asked at recall, by `expires_at`.
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -166,12 +167,12 @@ class Growth:
         """Put memories in the place of those of the same ids."""
         if not rows:
             return
-        placed = sorted(((self._row(row.id), row) for row in rows), key=lambda one: one[0])
+        placed = sorted(((self._row(row.id), row) for row in rows), key=itemgetter(0))
         parts = list(self._memories.parts)
-        for number, some in groupby(placed, lambda one: self._memories.part_of(one[0])[0]):
-            found = list(some)
-            places = [self._memories.part_of(row)[1] for row, _ in found]
-            table = with_rows(parts[number].table, places, [memory for _, memory in found])
+        for number, some in groupby(placed, lambda pair: self._memories.part_of(pair[0])[0]):
+            in_part = list(some)
+            places = [self._memories.part_of(row)[1] for row, _ in in_part]
+            table = with_rows(parts[number].table, places, [memory for _, memory in in_part])
             parts[number] = self._part("memories", table)
             self._columns[number] = columns_of(table, self._projects)
         episodes = self._memories.episodes
@@ -220,18 +221,18 @@ class Growth:
         return self._keep(name, table) if table.num_rows == memory_table.ROWS else Part.of(table)
 
     def _note_replaced(self, rows: Sequence[Memory], documents: Documents) -> None:
-        found = [number for number, row in enumerate(rows) if row.superseded_by is not None]
-        if found:
-            names = (str(rows[number].superseded_by) for number in found)
-            self._replaced = self._replaced.with_names(names, documents[found]).in_order()
+        numbers = [number for number, row in enumerate(rows) if row.superseded_by is not None]
+        if numbers:
+            names = (str(rows[number].superseded_by) for number in numbers)
+            self._replaced = self._replaced.with_names(names, documents[numbers]).in_order()
 
     def _note_sources(self, rows: Sequence[Memory], documents: Documents) -> None:
-        found = [
+        sources = [
             (source, number)
             for number, row in enumerate(rows)
             if row.job is not None
             for source in dict.fromkeys(row.source_ids)
         ]
-        if found:
-            places = documents[[number for _, number in found]]
-            self._made_of = self._made_of.with_names((source for source, _ in found), places)
+        if sources:
+            places = documents[[number for _, number in sources]]
+            self._made_of = self._made_of.with_names((source for source, _ in sources), places)

@@ -73,7 +73,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
 
     def holds_at(self, at: int) -> bool:
         """Return whether the memory held at a moment; one that nobody finds never did."""
-        ends = (one for one in (self.ended_at, self.expires_at) if one is not None)
+        ends = (end for end in (self.ended_at, self.expires_at) if end is not None)
         return self.state not in UNSEEN and self.created_at <= at < min(ends, default=at + 1)
 
     @property
@@ -94,7 +94,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     @property
     def fields(self) -> tuple[str, ...]:
         """What is embedded beside the whole text: what was going on, was done, came of it."""
-        return tuple(one for one in (self.context, self.action, self.result) if one)
+        return tuple(text for text in (self.context, self.action, self.result) if text)
 
     @property
     def searched_text(self) -> str:
@@ -261,10 +261,10 @@ def default_importance(kind: str, trust: str, key: str | None) -> float:
     """Return how much a memory matters, 0 to 1, by its kind, who said it, and whether it has a
     key.
     """
-    found = IMPORTANCE_BY_KIND.get(kind, 0.5)
-    found += _MORE if key is not None else 0.0
-    found -= _LESS if trust in TOOL_TRUSTS else 0.0
-    return round(found, 2)
+    importance = IMPORTANCE_BY_KIND.get(kind, 0.5)
+    importance += _MORE if key is not None else 0.0
+    importance -= _LESS if trust in TOOL_TRUSTS else 0.0
+    return round(importance, 2)
 
 
 def default_tier(kind: str, session: str | None, key: str | None, *, pinned: bool) -> str:

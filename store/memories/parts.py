@@ -108,7 +108,8 @@ def _value_getter(array: pa.Array) -> Getter:
         strings, codes = _coded_buffers(array)
         return lambda row: strings[codes[row]]
     if pa.types.is_string(kind):
-        return _text_getter(array)
+        starts, text = _text_buffers(array)
+        return lambda row: str(text[starts[row] : starts[row + 1]], "utf-8")
     if pa.types.is_list(kind):
         return _texts_getter(array)
     if pa.types.is_boolean(kind):
@@ -118,11 +119,6 @@ def _value_getter(array: pa.Array) -> Getter:
         data, width, first = memoryview(array.buffers()[1]), kind.byte_width, array.offset
         return lambda row: bytes(data[(row + first) * width : (row + first + 1) * width])
     return _numbers(array.buffers()[1], _CODES[str(kind)], array.offset).__getitem__
-
-
-def _text_getter(array: pa.Array) -> Getter:
-    starts, text = _text_buffers(array)
-    return lambda row: str(text[starts[row] : starts[row + 1]], "utf-8")
 
 
 def _texts_getter(array: pa.Array) -> Getter:
@@ -201,8 +197,8 @@ class Places(msgspec.Struct, frozen=True):
         end = start
         while end < len(self.hashes) and self.hashes[end] == wanted:
             end += 1
-        found: list[int] = self.documents[start:end].tolist()
-        return found
+        rows: list[int] = self.documents[start:end].tolist()
+        return rows
 
     def with_names(self, names: Iterable[str], documents: Documents) -> "Places":
         """Return these places and more, [names]; no row before one that is here already."""
@@ -214,8 +210,8 @@ class Places(msgspec.Struct, frozen=True):
 
     def without(self, documents: Documents) -> "Places":
         """Return the places but those at some rows."""
-        kept = ~np.isin(self.documents, documents)
-        return self if kept.all() else Places(self.hashes[kept], self.documents[kept])
+        rest = ~np.isin(self.documents, documents)
+        return self if rest.all() else Places(self.hashes[rest], self.documents[rest])
 
     def in_order(self) -> "Places":
         """Return the pairs in their order, whatever order rows were added in."""
@@ -265,8 +261,7 @@ class MemoryParts:
 
     def row(self, id_: str) -> int | None:
         """Return the row of an id, or None."""
-        found = (row for row in self.ids.of(id_) if self.value(row, "id") == id_)
-        return next(found, None)
+        return next((row for row in self.ids.of(id_) if self.value(row, "id") == id_), None)
 
     def find(self, id_: str) -> Memory | None:
         row = self.row(id_)
@@ -290,8 +285,8 @@ class MemoryParts:
     def episode(self, session: str) -> str | None:
         """Return the id of the newest episode of a session."""
         rows = reversed(self.episodes.of(session))
-        found = (row for row in rows if self.value(row, "session") == session)
-        return next((self.value(row, "id") for row in found), None)
+        of_session = (row for row in rows if self.value(row, "session") == session)
+        return next((self.value(row, "id") for row in of_session), None)
 
     def _rows_of(self, project: str | None, key: str) -> list[int]:
         return [
@@ -318,14 +313,14 @@ def fields_of(tables: Tables, rows: npt.NDArray[np.int64], names: Sequence[str])
 
     Only the parts that hold them are opened.
     """
-    found, start = [MEMORIES.empty_table().select(names)], 0
+    selected, start = [MEMORIES.empty_table().select(names)], 0
     for part in parts_of(tables, "memories"):
         first, last = np.searchsorted(rows, [start, start + part.rows])
         if last > first:
             places = pa.array(rows[first:last] - start)
-            found.append(part.table.select(names).take(places))
+            selected.append(part.table.select(names).take(places))
         start += part.rows
-    return concat_tables(found)
+    return concat_tables(selected)
 
 
 def key_name(project: str | None, key: str) -> str:

@@ -95,11 +95,10 @@ class MemoryRows:
 
     def predecessor_rows(self, id_: str) -> list[int]:
         """Return the rows that a memory took the place of, ascending."""
-        of = self.memories
         rows = self.superseded.of(id_)
         if not rows:
             return rows
-        return [row for row in rows if of.value(row, "superseded_by") == id_]
+        return [row for row in rows if self.memories.value(row, "superseded_by") == id_]
 
     def edges_of(self, id_: str) -> list[Edge]:
         """Return the reasoning edges from a memory and to it, oldest first."""
@@ -157,7 +156,14 @@ class MemoryRows:
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
         """Return where a column of text has one of the values, [rows]."""
         if name not in self.columns.column_names:
-            return self._equal_in_parts(name, wanted)
+            import pyarrow.compute as pc
+
+            mask = np.zeros(len(self), np.bool_)
+            texts = pa.array([text for text in wanted if _is_text(text)], pa.string())
+            for start, part in self._by_part():
+                is_equal = pc.is_in(part.table.column(name), texts)
+                mask[start : start + part.rows] = is_equal.to_numpy()
+            return mask
         codes, values = self._numbers(name), self._values_of(name)
         mask = np.zeros(len(codes), np.bool_)
         for value in dict.fromkeys(wanted):
@@ -212,18 +218,8 @@ class MemoryRows:
         keyed[self.memories.keys.documents] = True
         for start, part in self._by_part():
             if keyed[start : start + part.rows].any():
-                found = pc.fill_null(pc.equal(part.table.column("key"), key), False)
-                mask[start : start + part.rows] = found.to_numpy()
-        return mask
-
-    def _equal_in_parts(self, name: str, wanted: Sequence[str]) -> Mask:
-        import pyarrow.compute as pc
-
-        mask = np.zeros(len(self), np.bool_)
-        values = pa.array([one for one in wanted if _is_text(one)], pa.string())
-        for start, part in self._by_part():
-            found = pc.is_in(part.table.column(name), values)
-            mask[start : start + part.rows] = found.to_numpy()
+                is_equal = pc.fill_null(pc.equal(part.table.column("key"), key), False)
+                mask[start : start + part.rows] = is_equal.to_numpy()
         return mask
 
     def _by_part(self) -> Iterator[tuple[int, Part]]:

@@ -123,23 +123,23 @@ def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
 
 def columns_of(table: pa.Table, projects: MutableMapping[str, int]) -> pa.Table:
     """Return the rows of COLUMNS of a memories table; `projects` gains those it does not know."""
-    found: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         name: _codes(column_array(table, name), values) for name, values in CODES.items()
     }
-    found["project"] = _project_codes(column_array(table, "project"), projects)
-    found["pinned"] = column_array(table, "pinned").cast(pa.int8())
+    arrays["project"] = _project_codes(column_array(table, "project"), projects)
+    arrays["pinned"] = column_array(table, "pinned").cast(pa.int8())
     for name in ("expires_at", "ended_at"):
-        found[name] = column_array(table, name).fill_null(NEVER)
-    columns = [found.get(name, table.column(name)) for name in COLUMNS.names]
+        arrays[name] = column_array(table, name).fill_null(NEVER)
+    columns = [arrays.get(name, table.column(name)) for name in COLUMNS.names]
     return pa.table(columns, schema=COLUMNS)
 
 
 def _codes(column: pa.DictionaryArray, values: Sequence[str]) -> npt.NDArray[Any]:
-    known = {value: code for code, value in enumerate(values)}
+    code_of = {value: code for code, value in enumerate(values)}
     # one place more than there are values: null has code -1 and finds it
-    codes = [known.get(value, -1) for value in column.dictionary.to_pylist()]
-    found: npt.NDArray[Any] = np.array([*codes, -1], np.int8)[indices(column)]
-    return found
+    codes = [code_of.get(value, -1) for value in column.dictionary.to_pylist()]
+    row_codes: npt.NDArray[Any] = np.array([*codes, -1], np.int8)[indices(column)]
+    return row_codes
 
 
 def _project_codes(
@@ -151,16 +151,16 @@ def _project_codes(
         if place >= 0:
             projects.setdefault(values[place], len(projects))
     codes = [projects.get(value, -1) for value in values]
-    found: npt.NDArray[Any] = np.array([*codes, -1], np.int32)[places]
-    return found
+    row_codes: npt.NDArray[Any] = np.array([*codes, -1], np.int32)[places]
+    return row_codes
 
 
 def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
     """Return the codes of a dictionary column, -1 for null."""
-    found = column.indices
-    if found.null_count:
-        found = found.fill_null(-1)
-    codes: npt.NDArray[Any] = found.to_numpy()
+    array = column.indices
+    if array.null_count:
+        array = array.fill_null(-1)
+    codes: npt.NDArray[Any] = array.to_numpy()
     return codes
 
 
@@ -184,12 +184,12 @@ def insight_mask(table: pa.Table) -> npt.NDArray[np.bool_]:
 
     They say again what their sources say, so they count in no statistic of words or names.
     """
-    found = [np.empty(0, np.bool_)]
+    masks = [np.empty(0, np.bool_)]
     for batch in table.select(["kind", "job"]).to_batches():
         kinds, jobs = batch.columns
-        wanted = np.array([*(one == "insight" for one in kinds.dictionary.to_pylist()), False])
-        found.append(wanted[indices(kinds)] & (indices(jobs) >= 0))
-    return np.concatenate(found)
+        wanted = np.array([*(kind == "insight" for kind in kinds.dictionary.to_pylist()), False])
+        masks.append(wanted[indices(kinds)] & (indices(jobs) >= 0))
+    return np.concatenate(masks)
 
 
 def read_memories(table: pa.Table) -> Iterator[Memory]:
@@ -220,8 +220,8 @@ def searched_texts(table: pa.Table) -> Iterator[str]:
 
 def states(table: pa.Table) -> list[str]:
     """Return the state of each row, in order."""
-    found: list[str] = []
+    names: list[str] = []
     for column in table.column("state").chunks:
         values = np.asarray([*column.dictionary.to_pylist(), None], object)
-        found += values[indices(column)].tolist()
-    return found
+        names += values[indices(column)].tolist()
+    return names
