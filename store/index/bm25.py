@@ -62,11 +62,11 @@ def impacts(
     formula: Formula,
 ) -> npt.NDArray[np.float32]:
     """The impact of each posting, [postings]; `norms` are of all documents."""
-    found = np.empty(len(counts), np.float32)
+    impacts = np.empty(len(counts), np.float32)
     for start in range(0, len(counts), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
-        found[some] = counts[some] * (formula.k1 + 1) / (counts[some] + norms[documents[some]])
-    return found
+        impacts[some] = counts[some] * (formula.k1 + 1) / (counts[some] + norms[documents[some]])
+    return impacts
 
 
 def okapi_idf(
@@ -76,15 +76,15 @@ def okapi_idf(
 
     A term of no document that counts weighs nothing, and is not part of the average.
     """
-    held = frequencies > 0
-    found = np.zeros(len(frequencies))
-    if not held.any():
-        return found, 0.0
-    counts = frequencies[held]
-    idf = np.log(documents - counts + 0.5) - np.log(counts + 0.5)
-    average = float(idf.sum()) / len(idf)
-    found[held] = np.where(idf < 0, epsilon * average, idf)
-    return found, average
+    is_used = frequencies > 0
+    idf = np.zeros(len(frequencies))
+    if not is_used.any():
+        return idf, 0.0
+    counts = frequencies[is_used]
+    raw = np.log(documents - counts + 0.5) - np.log(counts + 0.5)
+    average = float(raw.sum()) / len(raw)
+    idf[is_used] = np.where(raw < 0, epsilon * average, raw)
+    return idf, average
 
 
 def sample_coverage(once: int, occurrences: int) -> float:
@@ -147,11 +147,11 @@ def count_terms(
     """
     coded = chunks.dictionary_encode()
     places: dict[str, int] = {}
-    found: list[int] = []
+    term_places: list[int] = []
     ends = [0]
     for chunk in coded.dictionary.to_pylist():
-        found += [places.setdefault(term, len(places)) for term in terms_of(chunk)]
-        ends.append(len(found))
+        term_places += [places.setdefault(term, len(places)) for term in terms_of(chunk)]
+        ends.append(len(term_places))
     hashes = np.fromiter(map(filing_hash, places), np.uint64, len(places))
     order = np.argsort(hashes)
     rank = np.empty(len(order), np.uint64)
@@ -161,7 +161,7 @@ def count_terms(
     terms = np.diff(ends)[codes]  # of each chunk
     within = np.arange(terms.sum()) - np.repeat(np.cumsum(terms) - terms, terms)
     where = np.repeat(np.asarray(ends)[codes], terms) + within
-    keys = rank[np.asarray(found, np.int64)][where]
+    keys = rank[np.asarray(term_places, np.int64)][where]
     of = np.repeat(np.repeat(np.arange(len(sizes)), sizes), terms)  # which document each is of
     lengths = np.bincount(of, minlength=len(sizes)).astype(np.int32)
     keys |= numbers.astype(np.uint64)[of]
@@ -199,12 +199,12 @@ def join_lists(runs: Sequence[Lists]) -> Lists:
 def insert_lists(lists: Lists, more: Lists) -> Lists:
     """Return as one what covers other documents, wherever these stand among the former."""
     hashes, words, places = _vocabulary((lists, more))
-    keys, new = (_keys(one, place) for one, place in zip((lists, more), places, strict=True))
+    keys, new = (_keys(run, place) for run, place in zip((lists, more), places, strict=True))
     where = np.searchsorted(keys, new)
     del keys
     frequencies = np.zeros(len(hashes), np.int64)
-    for one, place in zip((lists, more), places, strict=True):
-        frequencies[place] += one.frequencies
+    for run, place in zip((lists, more), places, strict=True):
+        frequencies[place] += run.frequencies
     return Lists(
         hashes,
         words,
@@ -222,11 +222,11 @@ def drop_documents(lists: Lists, gone: Numbers) -> Lists:
     leaves[gone] = True
     stays = ~leaves[lists.documents]
     frequencies = np.add.reduceat(stays, lists.offsets, dtype=np.int64)
-    held = frequencies > 0
+    is_used = frequencies > 0
     return Lists(
-        lists.hashes[held],
-        lists.words.filter(pa.array(held)),
-        frequencies[held],
+        lists.hashes[is_used],
+        lists.words.filter(pa.array(is_used)),
+        frequencies[is_used],
         lists.documents[stays],
         lists.counts[stays],
     )
@@ -239,14 +239,14 @@ def gather_lists(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
     of none; the old lists may come in any order.
     """
     runs: list[Lists] = []
-    for one in lists:
-        to = into[one.documents]
-        held = np.flatnonzero(to >= 0)
-        frequencies = np.add.reduceat(to >= 0, one.offsets, dtype=np.int64) if len(to) else held
+    for run in lists:
+        to = into[run.documents]
+        kept = np.flatnonzero(to >= 0)
+        frequencies = np.add.reduceat(to >= 0, run.offsets, dtype=np.int64) if len(to) else kept
         some = np.flatnonzero(frequencies)
-        words = one.words.take(pa.array(some))
-        documents = to[held].astype(np.uint32)
-        runs.append(Lists(one.hashes[some], words, frequencies[some], documents, one.counts[held]))
+        words = run.words.take(pa.array(some))
+        documents = to[kept].astype(np.uint32)
+        runs.append(Lists(run.hashes[some], words, frequencies[some], documents, run.counts[kept]))
     if not runs:
         return empty_lists()
     hashes, words, places = _vocabulary(runs)

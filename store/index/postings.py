@@ -124,7 +124,7 @@ def concatenate_lists(lists: Sequence[Listed]) -> Listed:
     """Return several lists as one, one after the other."""
     if len(lists) == 1:
         return lists[0]
-    documents = [np.empty(0, np.uint32), *(one for one, _ in lists)]
+    documents = [np.empty(0, np.uint32), *(numbers for numbers, _ in lists)]
     return np.concatenate(documents), np.concatenate(
         [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
     )
@@ -254,12 +254,12 @@ def _count_terms(piece: tuple[Numbers, pa.Buffer]) -> Counted:
     numbers, data = piece
     table = unpack_table(data)
     step = max(1, len(table) * _BYTES // max(table.nbytes, 1))
-    made = []
+    runs = []
     for start in range(0, len(table), step):
         some = table.slice(start, step)
         chunks, sizes = tokenize_batch(pa.array(searched_texts(some), pa.string()))
-        made.append(count_terms(chunks, sizes, numbers[start : start + step], tokenizer.terms))
-    lists, lengths = zip(*made, strict=True)
+        runs.append(count_terms(chunks, sizes, numbers[start : start + step], tokenizer.terms))
+    lists, lengths = zip(*runs, strict=True)
     return join_lists(lists), np.concatenate(lengths)
 
 
@@ -271,12 +271,12 @@ def index(
     epsilon: float = EPSILON,
 ) -> Built:
     """Return the tables of an index over documents given as terms; None is a row left out."""
-    given = list(documents)
-    marks = np.array([one is not None for one in given], np.uint64)
+    rows = list(documents)
+    marks = np.array([terms is not None for terms in rows], np.uint64)
 
     def count_runs(runs: Sequence[Numbers]) -> Iterator[Counted]:
         for run in runs:
-            some = [given[row] or () for row in run]
+            some = [rows[row] or () for row in run]
             terms = pa.array([*chain.from_iterable(some)], pa.string())
             yield count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
@@ -586,9 +586,9 @@ class PostingsIndex:
             return exact
         if exact is not None:
             return exact._replace(similar=similar)
-        held = similar.memories
-        idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        return KnownTerm(idf, held, similar=similar, is_held=False)
+        memories = similar.memories
+        idf = float(np.log((self.size - memories + 0.5) / (memories + 0.5)))
+        return KnownTerm(idf, memories, similar=similar, is_held=False)
 
     def _likest(
         self, term: str, trigrams: npt.NDArray[np.uint64], *, is_held: bool
@@ -605,7 +605,7 @@ class PostingsIndex:
         order = np.lexsort((hashes, -shares))[: (similar_terms.MOST + 1) * len(found)]
         own, likest = _hash(term), list[_SimilarTerm]()
         for segment, place, hash_, share in zip(
-            *(one[order].tolist() for one in (segments, places, hashes, shares)), strict=True
+            *(column[order].tolist() for column in (segments, places, hashes, shares)), strict=True
         ):
             if likest and likest[-1].hash == hash_:  # a word of several segments is one
                 likest[-1].places.append((segment, place))

@@ -110,9 +110,9 @@ def update_segments(
     lengths[changed] = -1
     fresh: deque[tuple[int, Lists]] = deque()
     runs = _runs(fingerprints, old, changed)
-    for run, (made, found) in zip(runs, counted(runs), strict=True):
-        fresh.append((int(run[0]), made))
-        lengths[run] = found
+    for run, (lists, run_lengths) in zip(runs, counted(runs), strict=True):
+        fresh.append((int(run[0]), lists))
+        lengths[run] = run_lengths
     counting = lengths >= 0 if repeated is None else (lengths >= 0) & ~repeated
     indexed = lengths[counting]
     occurrences = int(indexed.sum(dtype=np.int64))
@@ -120,25 +120,25 @@ def update_segments(
     norms = bm25.norms(lengths, average, formula)
 
     segments: list[_Segment] = []
-    for one in ranges(len(fingerprints)):
-        segment = old.segment(one, changed)
+    for span in ranges(len(fingerprints)):
+        segment = old.segment(span, changed)
         if segment is None:
-            lists = _lists(old, one, changed, fresh)
-            table = pa.table([lengths[slice(*one)], fingerprints[slice(*one)]], schema=DOCUMENTS)
-            segment = _make_segment(lists, one, norms, table, keep, formula)
+            lists = _lists(old, span, changed, fresh)
+            table = pa.table([lengths[slice(*span)], fingerprints[slice(*span)]], schema=DOCUMENTS)
+            segment = _make_segment(lists, span, norms, table, keep, formula)
         elif average != old.average:
-            segment.parts.update(_weigh_segment(segment, one, norms, keep, formula))
+            segment.parts.update(_weigh_segment(segment, span, norms, keep, formula))
         segments.append(segment)
     hashes, frequencies = _frequencies(segments, repeated)
     idf, average_idf = bm25.okapi_idf(frequencies, len(indexed), formula.epsilon)
-    seen = bm25.sample_coverage(int((frequencies == 1).sum()), occurrences)
+    coverage = bm25.sample_coverage(int((frequencies == 1).sum()), occurrences)
     return {
         **{name: [segment.parts[name] for segment in segments] for name in IN_PARTS},
         "terms": _arrow(TERMS, hashes, frequencies, idf),
         "segments": _arrow(
             SEGMENTS, *([other.parts[name].rows for other in segments] for name in IN_PARTS)
         ),
-        "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
+        "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [coverage]),
     }
 
 
@@ -174,11 +174,11 @@ class _Old(msgspec.Struct, frozen=True):
             float(column_view(previous["statistics"], "average_length")[0]),
         )
 
-    def segment(self, one: Range, changed: Numbers) -> _Segment | None:
+    def segment(self, span: Range, changed: Numbers) -> _Segment | None:
         """Return the segment of a range; None where there is none, or a document changed."""
-        if one not in self.ranges or len(_between(changed, one)):
+        if span not in self.ranges or len(_between(changed, span)):
             return None
-        place = self.ranges.index(one)
+        place = self.ranges.index(span)
         parts = {name: self.tables.parts[name][place] for name in IN_PARTS}
         words = parts["words"].table
         ends = np.append(column_view(words, "offset"), parts["postings"].rows)
@@ -197,9 +197,9 @@ def lists_of(tables: Built, place: int) -> Lists:
     )
 
 
-def _between(numbers: Numbers, one: Range) -> Numbers:
+def _between(numbers: Numbers, span: Range) -> Numbers:
     """Return those of some ascending numbers that lie in a range."""
-    return numbers[slice(*np.searchsorted(numbers, one))]
+    return numbers[slice(*np.searchsorted(numbers, span))]
 
 
 def _runs(fingerprints: Fingerprints, old: _Old, changed: Numbers) -> list[Numbers]:
@@ -212,7 +212,7 @@ def _runs(fingerprints: Fingerprints, old: _Old, changed: Numbers) -> list[Numbe
     return [run for run in np.split(numbers, np.searchsorted(numbers, cuts)) if len(run)]
 
 
-def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, Lists]]) -> Lists:
+def _lists(old: _Old, span: Range, changed: Numbers, fresh: deque[tuple[int, Lists]]) -> Lists:
     """Return the lists of a range, made of the old ones in it and of fresh ones, which it takes."""
 
     def pop_before(end: int) -> list[Lists]:
@@ -221,18 +221,18 @@ def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, List
             runs.append(fresh.popleft()[1])
         return runs
 
-    found: list[Lists] = []
+    ours: list[Lists] = []
     for place, (first, end) in enumerate(old.ranges):
-        if one[0] <= first < one[1]:
+        if span[0] <= first < span[1]:
             kept = drop_documents(lists_of(old.tables, place), _between(changed, (first, end)))
             more = pop_before(end)
-            found.append(insert_lists(kept, join_lists(more)) if more else kept)
-    return join_lists([*found, *pop_before(one[1])])
+            ours.append(insert_lists(kept, join_lists(more)) if more else kept)
+    return join_lists([*ours, *pop_before(span[1])])
 
 
 def _make_segment(
     lists: Lists,
-    one: Range,
+    span: Range,
     norms: npt.NDArray[np.float64],
     documents: pa.Table,
     keep: Keep,
@@ -242,50 +242,52 @@ def _make_segment(
     columns = [pa.array(lists.hashes), lists.words, pa.array(lists.offsets), pa.array(sizes)]
     tables = {
         "words": pa.table(columns, schema=WORDS),
-        "wide": _arrow(WIDE, _wide(lists.frequencies, one)),
+        "wide": _arrow(WIDE, _wide(lists.frequencies, span)),
         "documents": documents,
         "trigrams": filed,
     }
     parts = {name: keep(name, table) for name, table in tables.items()}
     segment = _Segment(parts, lists.hashes, lists.frequencies)
-    given = _impacts(lists.documents, lists.counts, lists.frequencies, one, norms, keep, formula)
-    return replace(segment, parts=parts | given)
+    impact_parts = _impacts(
+        lists.documents, lists.counts, lists.frequencies, span, norms, keep, formula
+    )
+    return replace(segment, parts=parts | impact_parts)
 
 
 def _weigh_segment(
-    segment: _Segment, one: Range, norms: npt.NDArray[np.float64], keep: Keep, formula: Formula
+    segment: _Segment, span: Range, norms: npt.NDArray[np.float64], keep: Keep, formula: Formula
 ) -> dict[str, Part]:
     """Return a segment's tables of impacts for other norms."""
     table = segment.parts["postings"].table
     documents, counts = column_view(table, "document"), column_view(table, "count")
-    return _impacts(documents, counts, segment.frequencies, one, norms, keep, formula)
+    return _impacts(documents, counts, segment.frequencies, span, norms, keep, formula)
 
 
 def _impacts(
     documents: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.uint16],
     frequencies: npt.NDArray[np.int64],
-    one: Range,
+    span: Range,
     norms: npt.NDArray[np.float64],
     keep: Keep,
     formula: Formula,
 ) -> dict[str, Part]:
     """Return a segment's postings, and those of its wide words once more, spread over all rows."""
     impacts = bm25.impacts(documents, counts, norms, formula)
-    wide, ends = _wide(frequencies, one), np.cumsum(frequencies)
-    rows = np.zeros((len(wide), one[1] - one[0]), np.float32)
+    wide, ends = _wide(frequencies, span), np.cumsum(frequencies)
+    rows = np.zeros((len(wide), span[1] - span[0]), np.float32)
     for row, term in zip(rows, wide, strict=True):
         some = slice(ends[term] - frequencies[term], ends[term])
-        row[documents[some] - np.uint32(one[0])] = impacts[some]
+        row[documents[some] - np.uint32(span[0])] = impacts[some]
     return {
         "postings": keep("postings", _arrow(POSTINGS, documents, impacts, counts)),
         "spread": keep("spread", _arrow(SPREAD, rows.ravel())),
     }
 
 
-def _wide(frequencies: npt.NDArray[np.int64], one: Range) -> npt.NDArray[np.int64]:
+def _wide(frequencies: npt.NDArray[np.int64], span: Range) -> npt.NDArray[np.int64]:
     """Return the places of a segment's words that every sixth of its documents holds."""
-    return np.flatnonzero(frequencies * WIDELY >= max(one[1] - one[0], LEAST_SPREAD))
+    return np.flatnonzero(frequencies * WIDELY >= max(span[1] - span[0], LEAST_SPREAD))
 
 
 def _frequencies(

@@ -70,11 +70,11 @@ def trigram_table(vocabulary: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.u
     sizes = np.zeros(len(vocabulary), np.uint8)
     codes, terms = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
     for length, places in by_length.items():
-        found = np.sort(_trigrams([vocabulary[place] for place in places], length))
-        is_new = np.ones(found.shape, np.bool_)
-        is_new[:, 1:] = found[:, 1:] != found[:, :-1]
+        of_words = np.sort(_trigrams([vocabulary[place] for place in places], length))
+        is_new = np.ones(of_words.shape, np.bool_)
+        is_new[:, 1:] = of_words[:, 1:] != of_words[:, :-1]
         sizes[places] = is_new.sum(axis=1)
-        codes.append(found[is_new])
+        codes.append(of_words[is_new])
         terms.append(np.repeat(np.asarray(places, np.int32), is_new.sum(axis=1)))
     filed, owners = np.concatenate(codes), np.concatenate(terms)
     order = np.lexsort((owners, filed))
@@ -118,13 +118,13 @@ def similar_places(
         return terms[:0], np.empty(0)
     if is_crowded:
         times = np.bincount(np.concatenate(lists), minlength=len(sizes))
-        found = np.flatnonzero(times >= least).astype(np.int32)
-        counts = times[found]
+        similar = np.flatnonzero(times >= least).astype(np.int32)
+        counts = times[similar]
     else:
-        found, counts = _count_shortest(sorted(lists, key=len), len(lists) - least + 2)
-    shares = similarity(np.asarray(counts), len(asked), sizes[found])
+        similar, counts = _count_shortest(sorted(lists, key=len), len(lists) - least + 2)
+    shares = similarity(np.asarray(counts), len(asked), sizes[similar])
     is_near = shares >= LEAST
-    return found[is_near], shares[is_near]
+    return similar[is_near], shares[is_near]
 
 
 def _count_shortest(lists: Sequence[Places], few: int) -> tuple[Places, npt.NDArray[np.int64]]:
@@ -133,12 +133,12 @@ def _count_shortest(lists: Sequence[Places], few: int) -> tuple[Places, npt.NDAr
     """
     every = np.sort(np.concatenate(lists[:few]))
     again = every[1:][every[1:] == every[:-1]]
-    found = np.concatenate([again[:1], again[1:][again[1:] != again[:-1]]])
-    counts = every.searchsorted(found, "right") - every.searchsorted(found)
+    terms = np.concatenate([again[:1], again[1:][again[1:] != again[:-1]]])
+    counts = every.searchsorted(terms, "right") - every.searchsorted(terms)
     for common in lists[few:]:
         if len(common):
-            counts += common.take(common.searchsorted(found), mode="clip") == found
-    return found, counts
+            counts += common.take(common.searchsorted(terms), mode="clip") == terms
+    return terms, counts
 
 
 def _trigrams(words: Sequence[str], length: int) -> Codes:

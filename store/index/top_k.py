@@ -27,13 +27,13 @@ def top_k(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> D
     `scores` and `mask` are [n]; without a mask all pass. Nothing that passes gives an empty array.
     """
     if block := _block(len(scores), k):
-        shown = scores[::_SAMPLE] > above
-        passing = len(shown)
+        sample = scores[::_SAMPLE] > above
+        passing = len(sample)
         if mask is not None:
-            shown &= mask[::_SAMPLE]
+            sample &= mask[::_SAMPLE]
             passing = max(1, int(np.count_nonzero(mask[::_SAMPLE])))
-        if np.count_nonzero(shown) * _FEW > len(shown):
-            return _by_blocks(scores, mask, k, above, block, -(-k * len(shown) // passing))
+        if np.count_nonzero(sample) * _FEW > len(sample):
+            return _by_blocks(scores, mask, k, above, block, -(-k * len(sample) // passing))
     return _plain(scores, mask, k, above)
 
 
@@ -64,10 +64,10 @@ def _by_blocks(
         left_out = len(higher) + len(equal) - count
         blocks = np.sort(np.concatenate([higher, equal[left_out:]]))
         docs = _docs_above(scores, blocks, block, least)
-        found = _sort_best(scores, docs if mask is None else docs[mask[docs]], k)
+        best = _sort_best(scores, docs if mask is None else docs[mask[docs]], k)
         newer = (equal[left_out - 1] + 1) * block if left_out else 0
-        if len(found) == k and (scores[found[-1]] > least or found[-1] >= newer):
-            return found
+        if len(best) == k and (scores[best[-1]] > least or best[-1] >= newer):
+            return best
         count *= 4
     return _plain(scores, mask, k, above)
 
@@ -87,11 +87,11 @@ def _docs_above(scores: Scores, blocks: Docs, block: int, least: np.float32) -> 
 
 def _sort_best(scores: Scores, docs: Docs, k: int) -> Docs:
     """Return the best `k` of some documents, which ascend, best first."""
-    kept = scores[docs]
+    own_scores = scores[docs]
     if len(docs) > k:
         # ties of the k-th place all stay here, so that the order below decides between them
-        stays = kept >= np.partition(kept, len(docs) - k)[len(docs) - k]
-        docs, kept = docs[stays], kept[stays]
+        stays = own_scores >= np.partition(own_scores, len(docs) - k)[len(docs) - k]
+        docs, own_scores = docs[stays], own_scores[stays]
     # the newest first: a stable sort leaves equals so
-    order = np.argsort(-kept[::-1], kind="stable")[:k]
+    order = np.argsort(-own_scores[::-1], kind="stable")[:k]
     return docs[::-1][order]

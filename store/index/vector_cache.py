@@ -44,10 +44,6 @@ def hash_column(hashes: Hashes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(16), len(hashes), [None, data])
 
 
-def hashes_of_bytes(hashes: list[bytes]) -> Hashes:
-    return np.frombuffer(b"".join(hashes), "<u8").reshape(-1, 2)
-
-
 def has_text(hashes: Hashes) -> npt.NDArray[np.bool_]:
     """Return which hashes are of a text, [n]."""
     return np.asarray(hashes.any(axis=1), np.bool_)
@@ -79,7 +75,7 @@ class HashFinder:
 
     def find(self, wanted: Hashes) -> Places:
         """Return a place of each wanted hash, [m]; -1 where it is not there."""
-        found = np.full(len(wanted), -1, np.int64)
+        found_at = np.full(len(wanted), -1, np.int64)
         at = np.searchsorted(self._words, wanted[:, 0])
         open_ = np.arange(len(wanted))
         while len(open_):  # more than once where two hashes begin alike
@@ -87,10 +83,10 @@ class HashFinder:
             open_ = open_[self._words[at[open_]] == wanted[open_, 0]]
             places = self._places[at[open_]]
             is_it = self._hashes[places, 1] == wanted[open_, 1]
-            found[open_[is_it]] = places[is_it]
+            found_at[open_[is_it]] = places[is_it]
             open_ = open_[~is_it]
             at[open_] += 1
-        return found
+        return found_at
 
 
 # Known: the vectors that were made before, found by their text's hash, so none is made twice.
@@ -179,17 +175,14 @@ def embed_batches(
             done += len(of)
             inputs.report(done, total)
             if not embedder.is_cheap:
-                inputs.journal.add(_table(of, vectors))
+                columns = {"text_hash": hash_column(of), "half": vector_column(vectors)}
+                inputs.journal.add(pa.table(columns))
         yield vectors
 
 
 def vector_cache(inputs: Inputs, tables: Iterable[pa.Table]) -> VectorCache:
     """Return the vectors of tables of rows, and those that a build which was ended had made."""
     return VectorCache.of([*tables, *inputs.journal.read()])
-
-
-def _table(hashes: Hashes, vectors: Halves) -> pa.Table:
-    return pa.table({"text_hash": hash_column(hashes), "half": vector_column(vectors)})
 
 
 def _answers(

@@ -266,14 +266,15 @@ def _code_parts(
     if sum(part.rows for part in rows) < SIGNED_FROM:
         return []
     before = previous.tables.parts if previous else {"rows": (), "signs": ()}
-    kept = {one.digest: other for one, other in zip(before["rows"], before["signs"], strict=False)}
+    made = zip(before["rows"], before["signs"], strict=False)
+    by_digest = {part.digest: codes for part, codes in made}
     parts = []
     for part in rows:
-        if (one := kept.get(part.digest)) is None:
+        if (codes := by_digest.get(part.digest)) is None:
             halves = part.table.column("half").chunk(0)
             words = vector_scan.binary_codes(vector_matrix(halves))
-            one = keep("signs", pa.table([*map(pa.array, words)], schema=schema))
-        parts.append(one)
+            codes = keep("signs", pa.table([*map(pa.array, words)], schema=schema))
+        parts.append(codes)
     return parts
 
 
@@ -282,8 +283,8 @@ def _calibration(
 ) -> list[dict[str, object]]:
     """Return the one row, none while the model does not answer."""
     if previous is not None and len(table := previous.tables["calibration"]):
-        kept: list[dict[str, object]] = table.to_pylist()
-        return kept  # another model is another version, and has no previous
+        rows: list[dict[str, object]] = table.to_pylist()
+        return rows  # another model is another version, and has no previous
     if is_down or not embedder.dimension:
         return []
     try:
