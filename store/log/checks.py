@@ -41,8 +41,8 @@ def require_unchanged(subject: str, seen: Collection[int], event: str | None = N
     def check(connection: apsw.Connection) -> None:
         if event is not None and _has(connection, "id = ?", event):
             return
-        found = connection.execute(f"SELECT max(seq) FROM events WHERE {CHANGES}", (subject,))
-        newest = next(iter(found))[0]
+        rows = connection.execute(f"SELECT max(seq) FROM events WHERE {CHANGES}", (subject,))
+        newest = next(iter(rows))[0]
         if newest not in seen:
             raise ChangedSince(f"memory {subject} has changed: read it again")
 
@@ -70,17 +70,17 @@ def refuse_erased(connection: apsw.Connection, events: Sequence[Event]) -> None:
     if not ids:
         return
     # an erased memory has no text, and no other is recorded without one
-    found: list[Row] = connection.execute(
+    erased: list[Row] = connection.execute(
         "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?)) "
         "AND +kind = 'recorded' AND json_extract(body, '$.content') = '' LIMIT 1",
         (msgspec.json.encode(sorted(ids)).decode(),),
     ).fetchall()
-    if found:
-        raise NotFound(erasure_message(found[0][0]))
+    if erased:
+        raise NotFound(erasure_message(erased[0][0]))
 
 
 def erasure_message(id_: str) -> str:
-    """Return what whoever asks for an erased memory is told."""
+    """Return the message of the error for an erased memory."""
     return f"memory {id_!r} was erased: nothing brings it back"
 
 

@@ -149,14 +149,14 @@ def _check_bytes(name: str, text: str | None, most: int) -> None:
 
 def limit_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the first of some tags, each once: as many as a memory may have."""
-    found: list[str] = []
+    first: list[str] = []
     size = 0
     for tag in dict.fromkeys(tags):
         size += len(tag.encode())
-        if len(found) == MAX_TAGS or size > MAX_TAGS_BYTES:
+        if len(first) == MAX_TAGS or size > MAX_TAGS_BYTES:
             break
-        found.append(tag)
-    return tuple(found)
+        first.append(tag)
+    return tuple(first)
 
 
 def _check_tags(tags: Sequence[str]) -> None:
@@ -189,7 +189,7 @@ def _is_deeper(value: object, levels: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def _values(value: object) -> int:
@@ -250,7 +250,7 @@ def import_drafts(
 
     A draft that fails the quality bar is counted as refused and stops nothing.
     """
-    added = known = refused = done = 0
+    added = refused = done = 0
     remaining = iter(drafts)
     while batch := list(islice(remaining, BATCH)):
         events: dict[str, Event] = {}
@@ -264,11 +264,10 @@ def import_drafts(
                 events.setdefault(event.id, event)  # the first counts, as across batches
         there = log.present_ids(list(events))
         appended = log.append([event for id_, event in events.items() if id_ not in there])
-        added += sum(one.is_new for one in appended)
+        added += sum(line.is_new for line in appended)
         done += len(batch)
         on_progress(done)
-        known = done - refused - added
-    return Counts(added, known, refused)
+    return Counts(added, done - refused - added, refused)
 
 
 Change = Revised | Superseded | Archived | Forgotten | Restored | Pinned | Linked
@@ -408,11 +407,11 @@ def rating_event(
     if not -1.0 <= verdict <= 1.0:
         raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
     _check_bytes("reason", reason, MAX_REASON)
-    known = log.events_for(id_)
-    if not known or not isinstance(known[0].body, Recorded | Prompted | Recalled):
+    events = log.events_for(id_)
+    if not events or not isinstance(events[0].body, Recorded | Prompted | Recalled):
         raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")
     body = Rated(verdict=verdict, reason=reason)
-    return Event(event_id or new_id(now), now, body, id_, known[0].project, trust=trust)
+    return Event(event_id or new_id(now), now, body, id_, events[0].project, trust=trust)
 
 
 def expectation_event(
@@ -474,14 +473,14 @@ def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
     return _only_match(log, prefix, kinds, "memory or event", "list"), is_memory
 
 
-def _only_match(log: EventLog, prefix: str, kinds: Sequence[str], what: str, command: str) -> str:
-    found = log.ids_with_prefix(prefix, kinds=kinds) if prefix else []
-    if prefix in found or len(found) == 1:
-        return prefix if prefix in found else found[0]
-    if not found:
+def _only_match(log: EventLog, prefix: str, kinds: Sequence[str], noun: str, command: str) -> str:
+    ids = log.ids_with_prefix(prefix, kinds=kinds) if prefix else []
+    if prefix in ids or len(ids) == 1:
+        return prefix if prefix in ids else ids[0]
+    if not ids:
         hint = _near_id(log, prefix, kinds)
-        raise NotFound(f"no {what} {prefix!r}:{hint} `mnemolog {command}` shows what there is")
-    raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
+        raise NotFound(f"no {noun} {prefix!r}:{hint} `mnemolog {command}` shows what there is")
+    raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more letters of the id")
 
 
 def _near_id(log: EventLog, prefix: str, kinds: Sequence[str]) -> str:
@@ -518,15 +517,15 @@ def _must_know(log: EventLog, id_: str) -> Event:
 
 def _find_erased_source(log: EventLog, recorded: Event) -> str | None:
     """Return an erased memory that jobs made one of, or made of what they made of it; else None."""
-    waiting, seen = [recorded], {recorded.id}
+    waiting, visited = [recorded], {recorded.id}
     while waiting:
         body = waiting.pop().body
         if isinstance(body, Recorded) and body.made is not None:
             for id_ in body.source_ids:
-                events = log.events_for(id_)[:1] if id_ not in seen else []
+                events = log.events_for(id_)[:1] if id_ not in visited else []
                 if events and is_erased(events[0].body):
                     return id_
-                seen.add(id_)
+                visited.add(id_)
                 waiting += events
     return None
 
@@ -546,19 +545,13 @@ def change_goal(
 
     It raises what a revision does, too.
     """
-    metadata = _metadata(log, id_)
-    if due is not None:
-        changes = structs.replace(changes, metadata=metadata | {"due": due.isoformat()})
-    return revise(log, id_, changes, now, trust)
-
-
-def _metadata(log: EventLog, id_: str) -> dict[str, Any]:
-    """Return a goal's metadata as it stands."""
     bodies = [event.body for event in log.events_for(id_)]
     if bodies and not (isinstance(bodies[0], Recorded) and bodies[0].kind == "goal"):
         raise InvalidInput(f"{id_} is not a goal: `mnemolog list --kind goal` lists them")
-    found: dict[str, Any] = {}
-    for body in bodies:
-        if isinstance(body, Recorded | Revised) and body.metadata is not None:
-            found = body.metadata
-    return found
+    if due is not None:
+        metadata: dict[str, Any] = {}  # as it stands
+        for body in bodies:
+            if isinstance(body, Recorded | Revised) and body.metadata is not None:
+                metadata = body.metadata
+        changes = structs.replace(changes, metadata=metadata | {"due": due.isoformat()})
+    return revise(log, id_, changes, now, trust)

@@ -55,20 +55,20 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
     folder = segments.folder_of(log.path)
     log.settle()  # what waits in the write-ahead log is of its size too
     before = log.path.stat().st_size
-    done, size, names = 0, 0, []
+    events, size, names = 0, 0, []
     with alone(log.path):
         segments.sweep(folder, log.segments())
         for rows in _old(log, until, now):
-            if len(rows) < LEAST and not done:
+            if len(rows) < LEAST and not events:
                 break
             for row in rows:
                 decode_row(row)  # what is damaged is to be found here, and stay where it is
-            made = segments.write(folder, rows)
-            log.rewrite([(row, PUT_AWAY) for row in rows], adding=[made])
-            done, size = done + len(rows), size + sum(len(row[BODY].encode()) for row in rows)
-            names.append(made.name)
-        is_settled = log.settle(shrink=True) if done else True
-    return Compacted(done, size, tuple(names), before, log.path.stat().st_size, is_settled)
+            segment = segments.write(folder, rows)
+            log.rewrite([(row, PUT_AWAY) for row in rows], adding=[segment])
+            events, size = events + len(rows), size + sum(len(row[BODY].encode()) for row in rows)
+            names.append(segment.name)
+        is_settled = log.settle(shrink=True) if events else True
+    return Compacted(events, size, tuple(names), before, log.path.stat().st_size, is_settled)
 
 
 @contextmanager

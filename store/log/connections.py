@@ -112,8 +112,10 @@ class Connections:
             self._connect(create=create)
         except LogForeign as error:
             if log_head.path_of(self.path).exists():
-                what = "is damaged, nothing in it is mnemolog's any more"
-                raise LogCorrupt(f"{self.path} {what}: restore a backup") from error
+                raise LogCorrupt(
+                    f"{self.path} is damaged, nothing in it is mnemolog's any more: "
+                    "restore a backup"
+                ) from error
             raise
 
     def _connect(self, *, create: bool) -> None:
@@ -123,7 +125,9 @@ class Connections:
             if create:
                 log_file.create_file(path)
             elif not path.exists():
-                raise _absence_error(path)
+                if log_head.path_of(path).exists():  # there was a log
+                    raise LogCorrupt(f"{path} is missing: restore a backup")
+                raise NotFound(f"no log at {path}: run `mnemolog init` first")
             salvage.keep_orphaned(path)
             is_only_read = files.is_read_only(path)
             with ExitStack() as opened:  # whatever happens, what was opened is closed
@@ -162,10 +166,3 @@ class Connections:
                 self._reader.close()
                 self.writer.close()
                 self._open_or_keep_why()
-
-
-def _absence_error(path: Path) -> NotFound | LogCorrupt:
-    """Return what to say of a log that is not there: whether one was there, its head tells."""
-    if log_head.path_of(path).exists():
-        return LogCorrupt(f"{path} is missing: restore a backup")
-    return NotFound(f"no log at {path}: run `mnemolog init` first")

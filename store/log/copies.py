@@ -70,8 +70,8 @@ def _chosen(origins: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 def id_at(log: EventLog, seq: int) -> str | None:
     """Return the id of an event by its seq; None where there is none."""
-    found = log.sql("SELECT id FROM events WHERE seq = ?", (seq,))
-    return found[0][0] if found else None
+    rows = log.sql("SELECT id FROM events WHERE seq = ?", (seq,))
+    return rows[0][0] if rows else None
 
 
 def count_after(log: EventLog, seq: int, origins: Sequence[str] = ()) -> tuple[int, int | None]:

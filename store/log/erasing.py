@@ -139,7 +139,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     """Return the rows that say something of some memories, and what they are to say instead."""
     wanted = frozenset(ids) | _ids_erased_with_key(log, frozenset(ids))
     kinds = ", ".join(f"'{kind}'" for kind in _QUOTING)
-    found = {
+    about = {
         row[0]: row
         for id_ in sorted(wanted)
         for row in log.select_rows(
@@ -147,8 +147,8 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         )
     }
     turns = {row[0]: row for id_ in ids for row in _turn(log, id_)}
-    rows = [row for _, row in sorted((turns | found).items())]
-    made = (
+    rows = [row for _, row in sorted((turns | about).items())]
+    changed = (
         Change(
             row,
             whole[BODY],
@@ -158,7 +158,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         )
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
-    return [change for change in made if change.left != change.said]
+    return [change for change in changed if change.left != change.said]
 
 
 def sessions_like(log: EventLog, prefix: str) -> list[str]:
@@ -187,11 +187,11 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
             raise InvalidInput(
                 f"event {row[1]} ({row[3]}) cannot be erased by id: give the memory's, or --text"
             )
-    made = (
+    changed = (
         Change(row, whole[BODY], encode(strip_texts(decode(row[3], whole[BODY]))))
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
-    return [change for change in made if change.left != change.said]
+    return [change for change in changed if change.left != change.said]
 
 
 def _turn(log: EventLog, id_: str) -> list[Row]:
@@ -237,29 +237,31 @@ def derivatives(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of the memories that jobs made of some, and of what they made of these, that
     still say something.
     """
-    found: dict[str, bool] = {}
+    has_text: dict[str, bool] = {}
     waiting = list(ids)
     while waiting:
-        for id_, says in _direct_derivatives(log, waiting.pop()):
-            if id_ not in found and id_ not in ids:
-                found[id_] = says
+        source = waiting.pop()
+        for row in log.select_rows("kind = 'recorded' AND instr(body, ?) > 0", (source,)):
+            id_, body = row[1], decode("recorded", row[BODY])
+            if not isinstance(body, Recorded) or not body.made or source not in body.source_ids:
+                continue
+            if id_ not in has_text and id_ not in ids:
+                has_text[id_] = not is_erased(body)
                 waiting.append(id_)
-    return tuple(id_ for id_, says in found.items() if says)
-
-
-def _direct_derivatives(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
-    """Yield the memories that jobs made of one, and whether each still says something."""
-    for row in log.select_rows("kind = 'recorded' AND instr(body, ?) > 0", (id_,)):
-        body = decode("recorded", row[BODY])
-        if isinstance(body, Recorded) and body.made and id_ in body.source_ids:
-            yield row[1], not is_erased(body)
+    return tuple(id_ for id_, has in has_text.items() if has)
 
 
 def _erasure_events(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
     """Return the events that tell of an erasing, of those memories of which none does yet."""
     already = log_queries.erased_ids(log, log.head())
     return [
-        Event(new_id(now), now, Erased(events=events), id_, _project(log, id_))
+        Event(
+            new_id(now),
+            now,
+            Erased(events=events),
+            id_,
+            project=log.select_rows("id = ?", (id_,))[0][5],
+        )
         for id_ in ids
         if id_ not in already
     ]
@@ -278,7 +280,9 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
         case Unknown():
             return "{}" if subject in ids else str(text)
         case Planned():
-            return encode(_plan(body, ids))
+            steps = tuple(_step(step, ids) for step in body.steps)
+            # what the plan did with the memories stays
+            return encode(body if steps == body.steps else replace(body, steps=steps, notes=()))
         case Judged():
             return encode(_strip_evidence(body, ids))
         case Proposed() if _names(text, ids):
@@ -290,7 +294,10 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
             return str(text)
         case Recorded():
             blank = strip_texts(body)
-            if body.key is not None and _is_shared(log, ids, project, body.key):
+            if body.key is not None and any(
+                id_ not in ids and not is_erased(other)
+                for id_, other in _of_key(log, project, body.key)
+            ):
                 blank = replace(blank, key=body.key)  # the values before it gave way to it
             return encode(blank)
         case _:
@@ -305,19 +312,13 @@ def strip_texts(body: Body) -> Body:
     return of(**{name: getattr(body, name) for name in _KEPT[of]}, **_EMPTY.get(of, {}))
 
 
-def _plan(plan: Planned, ids: Ids) -> Planned:
-    """Return a plan that tells nothing of some memories: what it did with them stays."""
-    steps = tuple(_step(step, ids) for step in plan.steps)
-    return plan if steps == plan.steps else replace(plan, steps=steps, notes=())
-
-
 def _step(step: Step, ids: Ids) -> Step:
     if not _names(msgspec.json.encode(step), ids):
         return step
     body = decode(step.event, msgspec.json.encode(step.body).decode())
     # what was drafted from it may quote it; what it was about says so itself
-    left = _strip_evidence(body, ids) if isinstance(body, Judged) else strip_texts(body)
-    fields: dict[str, Any] = msgspec.json.decode(encode(left))
+    stripped = _strip_evidence(body, ids) if isinstance(body, Judged) else strip_texts(body)
+    fields: dict[str, Any] = msgspec.json.decode(encode(stripped))
     before = {} if step.subject in ids else step.before
     return replace(step, body=fields, why="", before=before, evidence={})
 
@@ -331,11 +332,6 @@ def _strip_evidence(body: Judged, ids: Ids) -> Judged:
 def _names(body: str | bytes, ids: Ids) -> bool:
     """Return whether a body names some memory: as a value, not within a text."""
     return not ids.isdisjoint(leaves(msgspec.json.decode(body)))
-
-
-def _is_shared(log: EventLog, ids: Ids, project: str | None, key: str) -> bool:
-    """Return whether a memory that is not to be erased is a value of a key."""
-    return any(id_ not in ids and not is_erased(body) for id_, body in _of_key(log, project, key))
 
 
 def _ids_erased_with_key(log: EventLog, ids: Ids) -> Ids:
@@ -371,12 +367,7 @@ def _without(log: EventLog, old: Segment, seqs: set[int]) -> Segment | None:
     """Write a segment again without some events; return it, or None where nothing is left."""
     folder = segments.folder_of(log.path)
     rows = segments.read(folder, old)
-    left = [row for row in rows if row[0] not in seqs]
-    if len(left) == len(rows):
+    rest = [row for row in rows if row[0] not in seqs]
+    if len(rest) == len(rows):
         raise LogCorrupt(f"{folder / old.name} does not hold what the log says: restore a backup")
-    return segments.write(folder, left) if left else None
-
-
-def _project(log: EventLog, id_: str) -> str | None:
-    project: str | None = log.select_rows("id = ?", (id_,))[0][5]
-    return project
+    return segments.write(folder, rest) if rest else None

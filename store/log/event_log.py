@@ -112,8 +112,8 @@ class EventLog:
             f"SELECT {COLUMNS} FROM main.events WHERE kind = 'erased' AND seq > ? ORDER BY seq",
             (until,),
         )
-        known = self.present_ids([row[4] for row in rows])
-        return [decode_row(row).with_seq(until) for row in rows if row[4] in known]
+        present = self.present_ids([row[4] for row in rows])
+        return [decode_row(row).with_seq(until) for row in rows if row[4] in present]
 
     def try_again(self) -> None:
         """Open a log that could not be opened before; raise what stands in the way still."""
@@ -137,7 +137,7 @@ class EventLog:
 
         appended = self._write(log_file.immediate, run_checks, rows, refuse_erased)
         if self._collected is not None:
-            self._collected += [one.event for one in appended if one.is_new]
+            self._collected += [line.event for line in appended if line.is_new]
         return appended
 
     def take(
@@ -199,9 +199,9 @@ class EventLog:
 
     def effective_events(self, after: int, until: int, *, cold: bool = True) -> Iterator[Event]:
         """Yield the events that `read` does, but those of plans that were undone up to `until`."""
-        gone = self.undone_ids(until)
+        undone = self.undone_ids(until)
         events = self.read(after, until, cold=cold)
-        return (event for event in events if event.id not in gone) if gone else events
+        return (event for event in events if event.id not in undone) if undone else events
 
     def undone_ids(self, until: int, after: int = 0) -> frozenset[str]:
         """Return the ids of the events that count no more at seq `until`, as an `undone` says so;
@@ -211,21 +211,23 @@ class EventLog:
         rows = self.sql(f"SELECT {COLUMNS} {where} 'undone' ORDER BY seq", (until,))
         if not rows:
             return frozenset()
-        told = [
+        undone = [
             (event.clock or event.at, event.seq, event.subject, event.body.events)
             for event in self._events(rows)
             if isinstance(event.body, Undone)
         ]
         applied = self.sql(f"SELECT coalesce(clock, at), seq, subject {where} 'applied'", (until,))
-        both = [*told, *((*row, ()) for row in applied)]
-        gone: dict[str, tuple[str, ...]] = {}
+        both = [*undone, *((*row, ()) for row in applied)]
+        ids_by_plan: dict[str, tuple[str, ...]] = {}
         since = set[str]()
         # as they were written, where another home wrote one
         for _, seq, plan, ids in sorted(both, key=None if self.is_merged() else itemgetter(1)):
-            back = gone.pop(plan, ())
-            gone[plan] = ids
+            back = ids_by_plan.pop(plan, ())
+            ids_by_plan[plan] = ids
             since.update((ids or back) if seq > after else ())
-        return frozenset(since) if after else frozenset(id_ for ids in gone.values() for id_ in ids)
+        if after:
+            return frozenset(since)
+        return frozenset(id_ for ids in ids_by_plan.values() for id_ in ids)
 
     def job_events(
         self,
@@ -254,11 +256,11 @@ class EventLog:
     def bodies(
         self, after: int, until: int, *, cold: bool = True
     ) -> Iterator[tuple[str, str, Body]]:
-        """Yield id, subject and body of the events that `standing` yields; `cold` as in `read`.
+        """Yield id, subject and body of each of `effective_events`; `cold` as in `read`.
 
         For who read them before: their hashes are not looked at, so it costs a quarter of `read`.
         """
-        gone = self.undone_ids(until)
+        undone = self.undone_ids(until)
         some = "" if cold else f"AND body != '{PUT_AWAY}' "
         while rows := self.sql(
             "SELECT seq, kind, id, subject, body FROM events WHERE seq > ? AND seq <= ? "
@@ -267,7 +269,7 @@ class EventLog:
         ):
             away = self._bodies.of([row[0] for row in rows if row[-1] == PUT_AWAY])
             for seq, kind, id_, subject, body in rows:
-                if id_ not in gone:
+                if id_ not in undone:
                     yield id_, subject, decode(kind, body or away[seq])
             after = rows[-1][0]
 
@@ -307,12 +309,12 @@ class EventLog:
         By default those of memories, which a prompt begins too.
         """
         marks = ", ".join("?" * len(kinds))
-        found = self.sql(
+        rows = self.sql(
             f"SELECT id FROM events WHERE kind IN ({marks}) AND id >= ? AND id < ? "
             "ORDER BY id LIMIT ?",
             (*kinds, prefix, prefix + "\U0010ffff", limit),
         )
-        return [row[0] for row in found]
+        return [row[0] for row in rows]
 
     def head(self) -> int:
         """Return the newest event's seq; 0 for an empty log."""
@@ -343,10 +345,10 @@ class EventLog:
 
     def segments(self) -> list[Segment]:
         """Return the files that hold archived bodies, in the order they were written."""
-        found = self.sql(
+        rows = self.sql(
             "SELECT name, first, last, events, bytes, sha256 FROM segments ORDER BY rowid"
         )
-        return [Segment(*row) for row in found]
+        return [Segment(*row) for row in rows]
 
     def select_rows(
         self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ
@@ -372,7 +374,7 @@ class EventLog:
         adding: Sequence[Segment] = (),
         dropping: Sequence[Segment] = (),
     ) -> list[Event]:
-        """Give rows, as `rows` returned them, other bodies: the one thing that changes the log.
+        """Give rows of `select_rows` other bodies: the one thing that changes the log.
 
         PUT_AWAY keeps a row's hash, for its segment is held to it; any other body is hashed anew.
         `events` are appended with it, and the table of segments changed; all of it or nothing.
@@ -383,8 +385,8 @@ class EventLog:
         def change_rows(connection: apsw.Connection) -> None:
             log_rows.rewrite_rows(connection, bodies, adding, dropping)
 
-        done = self._write(log_file.rewrite_transaction, change_rows, new, refuse_erased)
-        return [one.event for one in done]
+        appended = self._write(log_file.rewrite_transaction, change_rows, new, refuse_erased)
+        return [line.event for line in appended]
 
     def settle(self, *, shrink: bool = False) -> bool:
         """Leave nothing in the write-ahead log; with `shrink`, give back what the file need not.
@@ -427,7 +429,7 @@ class EventLog:
                     log_head.state_gap(connection, gap, rows[0][0].at)
                 stamped = log_rows.stamp_rows(connection, rows, self._origin, self._wall())
                 appended = [log_rows.insert_row(connection, *row) for row in stamped]
-                new = [one.event for one in appended if one.is_new]
+                new = [line.event for line in appended if line.is_new]
                 check(connection, new)
                 log_file.note_vocabulary(connection, self.path, vocabulary.needed(new))
                 self._head_file.check(connection, new)
@@ -440,5 +442,5 @@ class EventLog:
                     self._origin = read_or_make_origin(home, self._wall())
             try:
                 return insert(connection, None)
-            except log_head.Gone as found:
-                return insert(connection, found.gap)
+            except log_head.Gone as error:
+                return insert(connection, error.gap)

@@ -23,17 +23,17 @@ def problems(log: EventLog) -> list[str]:
     segments and the head beside the log.
     """
     head = log_head.read(log.path)  # before the log is asked: another process may append
-    found: list[str] = []
+    texts: list[str] = []
     try:
-        found += (f"SQLite: {row[0]}" for row in _sqlite_check(log) if row[0] != "ok")
-        found += _segment_problems(log)
+        texts += (f"SQLite: {row[0]}" for row in _sqlite_check(log) if row[0] != "ok")
+        texts += _segment_problems(log)
         # what was archived and cannot be read was named; the rest is looked at all the same
-        found += _holes((event.seq for event in log.read(cold=not found)), gaps(log))
-        if gone := log_head.compare(head, log.sql):
-            found.append(str(gone))
+        texts += _holes((event.seq for event in log.read(cold=not texts)), gaps(log))
+        if gap := log_head.compare(head, log.sql):
+            texts.append(str(gap))
     except LogError as error:
-        found.append(str(error))
-    return found
+        texts.append(str(error))
+    return texts
 
 
 def damage(log: EventLog) -> tuple[str, bool]:
@@ -109,18 +109,15 @@ def _check_archived(log: EventLog) -> tuple[list[int], list[str]]:
     wrong: list[str] = []
     while rows := log.sql(sql, (PUT_AWAY, numbers[-1] if numbers else 0, _BATCH)):
         numbers += (row[0] for row in rows)
-        for row in _readable(log, rows):
+        readable: list[Row] = []
+        with suppress(LogCorrupt):
+            readable = log.whole(rows)
+        for row in readable:
             try:
                 decode_row(row)
             except LogCorrupt as error:
                 wrong.append(str(error))
     return numbers, wrong
-
-
-def _readable(log: EventLog, rows: Sequence[Row]) -> list[Row]:
-    with suppress(LogCorrupt):
-        return log.whole(rows)
-    return []
 
 
 def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
@@ -183,11 +180,11 @@ def _holes(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[st
 
 
 def _segment_problems(log: EventLog) -> Iterator[str]:
-    found, folder = log.segments(), segments.folder_of(log.path)
-    for segment in found:
+    listed, folder = log.segments(), segments.folder_of(log.path)
+    for segment in listed:
         if problem := segments.problem(folder, segment):
             yield problem
-    named = sum(other.events for other in found)
+    named = sum(segment.events for segment in listed)
     away = log.sql("SELECT count(*) FROM events WHERE body = ?", (PUT_AWAY,))[0][0]
     if named != away:
         yield f"{away} events were put away, the segments are to hold {named}"

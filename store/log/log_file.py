@@ -153,11 +153,11 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
     except (apsw.Error, OSError) as error:
         if isinstance(error, OSError):
-            known = files.disk_error(error, path)
+            ours = files.disk_error(error, path)
         else:
-            known = files.handles_error(path)
+            ours = files.handles_error(path)
         unknown = LogError(f"reading or writing {path} failed ({error}): check the disk")
-        raise known or unknown from error
+        raise ours or unknown from error
 
 
 def close_error(path: Path) -> LogClosed:
@@ -181,7 +181,8 @@ def connect(path: Path) -> apsw.Connection:
     as they lie there while a program has it open or after one was killed; where neither lies
     there, it would have to make them, so it is told that nobody changes the file.
     """
-    if files.is_read_only(path) and not _has_content(Path(f"{path}-wal")):
+    ahead = Path(f"{path}-wal")
+    if files.is_read_only(path) and not (ahead.exists() and ahead.stat().st_size):
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
     else:
@@ -199,10 +200,6 @@ def show_until(connection: apsw.Connection, seq: int) -> None:
         "DROP VIEW IF EXISTS temp.events; "
         f"CREATE TEMP VIEW events AS SELECT * FROM main.events WHERE seq <= {int(seq)}"
     )
-
-
-def _has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
 
 
 def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:

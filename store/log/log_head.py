@@ -115,8 +115,9 @@ def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
         return None
     first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())
     newest = int(ask("SELECT coalesce(max(seq), 0) FROM events", ())[0][0])
-    if first and first[0][0] != head.first and not _is_stated(1, read_gaps(ask)):
-        return OtherLog(head.seq)
+    if first and first[0][0] != head.first:
+        if not any(start <= 1 <= last for start, last in read_gaps(ask)):
+            return OtherLog(head.seq)
     if newest < head.seq:
         return Gap(newest + 1, head.seq)
     there = ask("SELECT id FROM events WHERE seq = ?", (head.seq,))
@@ -131,19 +132,15 @@ def read_gaps(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int
     It says so at a seq above `after` and up to `until`. Raise LogCorrupt where it cannot be read.
     """
     sql = "SELECT body FROM events WHERE kind = 'lost' AND seq > ? AND seq <= ?"
-    found = ask(sql, (after, until))
+    rows = ask(sql, (after, until))
     try:
-        bodies = [decode("lost", row[0]) for row in found]
+        bodies = [decode("lost", row[0]) for row in rows]
     except msgspec.MsgspecError as error:
         raise LogCorrupt(f"what was lost cannot be read ({error}): restore a backup") from error
     gaps = sorted(gap for body in bodies if isinstance(body, Lost) for gap in body.gaps)
     if strange := [gap for gap in gaps if not 0 < gap[0] <= gap[1] < MOST_SEQ]:
         raise LogCorrupt(f"what was lost cannot be {strange[0]}: restore a backup")
     return gaps
-
-
-def _is_stated(seq: int, gaps: Sequence[tuple[int, int]]) -> bool:
-    return any(first <= seq <= last for first, last in gaps)
 
 
 def gap_event(gaps: Sequence[tuple[int, int]], at: int, ids: Sequence[str] = ()) -> Event:

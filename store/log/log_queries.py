@@ -49,24 +49,24 @@ _decoder = msgspec.json.Decoder(_Key)
 
 def newest_change(log: EventLog, subject: str) -> int:
     """Return the seq of the newest event that changed a memory; 0 if none did."""
-    found = log.sql(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
-    return int(found[0][0])
+    rows = log.sql(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
+    return int(rows[0][0])
 
 
 def project_names(log: EventLog) -> frozenset[str]:
     """Return the projects that any event belongs to."""
-    found = log.sql("SELECT DISTINCT project FROM events WHERE project IS NOT NULL", ())
-    return frozenset(str(name) for (name,) in found)
+    rows = log.sql("SELECT DISTINCT project FROM events WHERE project IS NOT NULL", ())
+    return frozenset(str(name) for (name,) in rows)
 
 
 def last_change(log: EventLog) -> int:
     """Return the seq of the newest event that is no receipt; 0 if there is none."""
     marks = ", ".join("?" * len(RECEIPTS))
-    found = log.sql(
+    rows = log.sql(
         f"SELECT seq FROM events WHERE kind NOT IN ({marks}) ORDER BY seq DESC LIMIT 1",
         tuple(sorted(RECEIPTS)),
     )
-    return int(found[0][0]) if found else 0
+    return int(rows[0][0]) if rows else 0
 
 
 def bytes_by_kind(log: EventLog) -> dict[str, int]:
@@ -82,8 +82,8 @@ def bytes_by_kind(log: EventLog) -> dict[str, int]:
 
 def time_of(log: EventLog, seq: int) -> int | None:
     """Return when the event of a seq happened, microseconds UTC; None if there is none."""
-    found = log.sql("SELECT at FROM events WHERE seq = ?", (seq,))
-    return int(found[0][0]) if found else None
+    rows = log.sql("SELECT at FROM events WHERE seq = ?", (seq,))
+    return int(rows[0][0]) if rows else None
 
 
 _RECENT = 100  # events: an import of old ones is soon over, and so is a clock that was ahead
@@ -94,11 +94,11 @@ def moment_at(log: EventLog, seq: int) -> int:
 
     The latest time among the last events up to there: the same whenever it is asked for.
     """
-    found = log.sql(
+    rows = log.sql(
         "SELECT max(at) FROM (SELECT at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT ?)",
         (seq, _RECENT),
     )
-    return int(found[0][0] or 0)
+    return int(rows[0][0] or 0)
 
 
 def arrival_times(log: EventLog, now: int) -> dict[str, int]:
@@ -107,43 +107,43 @@ def arrival_times(log: EventLog, now: int) -> dict[str, int]:
     An import tells of years ago and arrived today. An event without a clock, or with one of a wall
     clock that was ahead, came no earlier than any event before it happened.
     """
-    known = "max(CASE WHEN at <= ?1 THEN at ELSE 0 END) OVER (ORDER BY seq)"
-    found = log.sql(
+    newest = "max(CASE WHEN at <= ?1 THEN at ELSE 0 END) OVER (ORDER BY seq)"
+    rows = log.sql(
         "SELECT subject, max(arrived) FROM (SELECT subject, kind, "
-        f"CASE WHEN clock <= ?1 THEN clock ELSE {known} END AS arrived FROM events) "
+        f"CASE WHEN clock <= ?1 THEN clock ELSE {newest} END AS arrived FROM events) "
         "WHERE kind = 'recorded' GROUP BY subject",
         (now,),
     )
-    return dict(found)
+    return dict(rows)
 
 
 def newest_until(log: EventLog, at: int) -> int | None:
     """Return the seq of the last event that happened at a moment or before, microseconds UTC; None
     if there is none.
     """
-    found = log.sql("SELECT max(seq) FROM events WHERE at <= ?", (at,))
-    return None if found[0][0] is None else int(found[0][0])
+    rows = log.sql("SELECT max(seq) FROM events WHERE at <= ?", (at,))
+    return None if rows[0][0] is None else int(rows[0][0])
 
 
 def imported_commits(log: EventLog, sha: str) -> list[tuple[int, str]]:
     """Return the seq of each event that imported a commit whose hash begins so, in order, and as
     much of that hash as was kept, 12 digits.
     """
-    found = log.sql(
+    rows = log.sql(
         "SELECT seq, json_extract(body, '$.metadata.commit') FROM events WHERE kind = 'recorded' "
         "AND instr(body, ?) > 0 AND json_extract(body, '$.source') = 'git' ORDER BY seq",
         (f'"commit":"{sha[:12]}',),
     )
-    return [(seq, commit) for seq, commit in found if str(commit).startswith(sha[:12])]
+    return [(seq, commit) for seq, commit in rows if str(commit).startswith(sha[:12])]
 
 
 def daily_counts(log: EventLog, until: int) -> dict[tuple[str, int], int]:
     """Return the number of events up to a seq by kind and day since 1970 UTC."""
-    found = log.sql(
+    rows = log.sql(
         "SELECT kind, at / 86400000000, count(*) FROM events WHERE seq <= ? GROUP BY 1, 2",
         (until,),
     )
-    return {(kind, day): count for kind, day, count in found}
+    return {(kind, day): count for kind, day, count in rows}
 
 
 def tally(
@@ -164,12 +164,12 @@ def sessions_by_arrival(log: EventLog, kinds: Sequence[str], project: str | None
     whose last event was written last comes last.
     """
     marks = ", ".join("?" * len(kinds))
-    found = log.sql(
+    rows = log.sql(
         f"SELECT session FROM events WHERE session IS NOT NULL AND kind IN ({marks}) "
         "AND (? IS NULL OR project = ?) GROUP BY session ORDER BY max(seq)",
         (*kinds, project, project),
     )
-    return [session for (session,) in found]
+    return [session for (session,) in rows]
 
 
 def newest_bodies(log: EventLog, kind: str, most: int) -> list[tuple[int, Body]]:
@@ -177,10 +177,10 @@ def newest_bodies(log: EventLog, kind: str, most: int) -> list[tuple[int, Body]]
 
     Archived ones among them are left out. Hashes are not checked.
     """
-    found = log.sql(
+    rows = log.sql(
         "SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most)
     )
-    return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
+    return [(at, decode(kind, body)) for at, body in rows if body != PUT_AWAY]
 
 
 def bodies_between(
@@ -191,12 +191,12 @@ def bodies_between(
     The newest first, archived ones left out; with `holding`, only bodies whose JSON contains that
     text. Read off the index of kinds and times; hashes are not checked.
     """
-    found = log.sql(
+    rows = log.sql(
         "SELECT at, session, subject, body FROM events WHERE kind = ? AND at >= ? AND at < ? "
         "AND (? = '' OR instr(body, ?)) ORDER BY at DESC",
         (kind, since, until, holding, holding),
     )
-    return [(at, of, subject, decode(kind, body)) for at, of, subject, body in found if body]
+    return [(at, of, subject, decode(kind, body)) for at, of, subject, body in rows if body]
 
 
 def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
@@ -204,11 +204,11 @@ def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
 
     None if there are fewer. Read off the same index.
     """
-    found = log.sql(
+    rows = log.sql(
         "SELECT at FROM events WHERE kind = ? AND at < ? ORDER BY at DESC LIMIT 1 OFFSET ?",
         (kind, until, number),
     )
-    return int(found[0][0]) if found else None
+    return int(rows[0][0]) if rows else None
 
 
 _ANSWER = 2_000  # characters of a session's last answer: lists show its beginning
@@ -238,14 +238,14 @@ def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) ->
     """
     last: dict[str, int] = {}
     for kind in _OF_SESSIONS:
-        found = log.sql(
+        rows = log.sql(
             "SELECT session, at FROM events WHERE kind = ? AND at < ? ORDER BY at DESC LIMIT ?",
             (kind, until, most),
         )
-        for session, at in found:
+        for session, at in rows:
             if session is not None:
                 last[session] = max(at, last.get(session, at))
-    chosen = sorted(last, key=lambda one: (-last[one], one))[:limit]
+    chosen = sorted(last, key=lambda session: (-last[session], session))[:limit]
     rows = log.sql(
         "SELECT session, kind, count(*), min(at), max(at), max(agent), max(project) FROM events "
         "WHERE session IN (SELECT value FROM json_each(?)) GROUP BY session, kind",
@@ -301,11 +301,11 @@ def _bodies(
 
 def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
     """Return the subjects of the events of each kind."""
-    found = log.sql(
+    rows = log.sql(
         "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",
         (_json(kinds),),
     )
-    return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
+    return {name: frozenset(of for kind, of in rows if kind == name) for name in kinds}
 
 
 def newest_subjects(
@@ -314,7 +314,7 @@ def newest_subjects(
     """Return the subjects of the newest events of some kinds with `after` < seq <= `until`:
     first; as many of each kind, `most` of all.
     """
-    found = [
+    by_kind = [
         log.sql(
             "SELECT subject FROM events WHERE kind = ? AND seq > ? AND seq <= ? "
             "ORDER BY at DESC LIMIT ?",
@@ -322,49 +322,49 @@ def newest_subjects(
         )
         for kind in kinds
     ]
-    return list(dict.fromkeys(str(row[0]) for rows in found for row in rows))
+    return list(dict.fromkeys(str(row[0]) for rows in by_kind for row in rows))
 
 
 def subjects_of(log: EventLog, ids: Sequence[str]) -> list[str]:
     """Return the subjects of some events, each once, in no order."""
-    found = log.sql(
+    rows = log.sql(
         "SELECT DISTINCT subject FROM events WHERE id IN (SELECT value FROM json_each(?))",
         (_json(ids),),
     )
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 def plan_that_lacks(log: EventLog, id_: str) -> str | None:
     """Return the plan that wrote an event and was undone, and not applied again; None where there
     is none such.
     """
-    found = log.sql(
+    rows = log.sql(
         f"SELECT subject FROM events AS undone WHERE {log_file.OF_JOBS} AND kind = 'undone' "
         "AND EXISTS (SELECT 1 FROM json_each(body, '$.events') WHERE value = ?) "
         "AND NOT EXISTS (SELECT 1 FROM events WHERE subject = undone.subject "
         "AND kind = 'applied' AND seq > undone.seq)",
         (id_,),
     )
-    return found[0][0] if found else None
+    return rows[0][0] if rows else None
 
 
 def erased_ids(log: EventLog, until: int, after: int = 0) -> frozenset[str]:
     """Return the ids of the memories that were erased with `after` < seq <= `until`."""
-    found = log.sql(
+    rows = log.sql(
         "SELECT subject FROM events WHERE seq > ? AND seq <= ? AND kind = 'erased'",
         (after, until),
     )
-    return frozenset(row[0] for row in found)
+    return frozenset(row[0] for row in rows)
 
 
 def newest_plan_ids(log: EventLog) -> list[str]:
     """Return the id of each job's newest plan, newest first."""
-    found = log.sql(
+    rows = log.sql(
         "SELECT id FROM events WHERE kind = 'planned' AND seq IN (SELECT max(seq) FROM events "
         "WHERE kind = 'planned' GROUP BY json_extract(body, '$.job')) ORDER BY at DESC, seq DESC",
         (),
     )
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 def tried_recalls(log: EventLog, plan: str, since: int) -> list[Event]:
@@ -382,52 +382,52 @@ def tried_recalls(log: EventLog, plan: str, since: int) -> list[Event]:
 def changes_of(log: EventLog, subjects: Sequence[str], kinds: Sequence[str]) -> list[EventLine]:
     """Return the events of some kinds about some memories, in order, without bodies."""
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
-    found = log.sql(
+    rows = log.sql(
         f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         "AND +kind IN (SELECT value FROM json_each(?)) ORDER BY seq",
         (_json(subjects), _json(kinds)),
     )
-    return [EventLine(*row) for row in found]
+    return [EventLine(*row) for row in rows]
 
 
 def other_changes_of(
     log: EventLog, subjects: Sequence[str], kinds: Sequence[str], after: int
 ) -> list[EventLine]:
     """Return the events about some memories after a seq, but for some kinds, in order."""
-    found = log.sql(
+    rows = log.sql(
         f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         "AND +seq > ? AND kind NOT IN (SELECT value FROM json_each(?)) ORDER BY seq",
         (_json(subjects), after, _json(kinds)),
     )
-    return [EventLine(*row) for row in found]
+    return [EventLine(*row) for row in rows]
 
 
 def restorings(log: EventLog, after: int) -> list[EventLine]:
     """Return the events after a seq that restored memories, in order."""
-    found = log.sql(
+    rows = log.sql(
         f"SELECT {_LINE} FROM events WHERE +kind = 'restored' AND seq > ? ORDER BY seq", (after,)
     )
-    return [EventLine(*row) for row in found]
+    return [EventLine(*row) for row in rows]
 
 
 def facts_with_key(log: EventLog, ids: Sequence[str]) -> list[KeyedFact]:
     """Return those of some memories that were recorded as the value of a key, in order."""
-    found = log.sql(
+    rows = log.sql(
         f"SELECT {_KEYED} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         f"AND +kind = 'recorded' AND {_HAS_KEY} ORDER BY seq",
         (_json(ids),),
     )
-    return _with_keys(found)
+    return _with_keys(rows)
 
 
 def new_facts_with_key(log: EventLog, after: int) -> list[KeyedFact]:
     """Return the memories recorded after a seq as the value of a key, in order."""
-    found = log.sql(
+    rows = log.sql(
         f"SELECT {_KEYED} FROM events WHERE +kind = 'recorded' AND seq > ? AND {_HAS_KEY} "
         "ORDER BY seq",
         (after,),
     )
-    return _with_keys(found)
+    return _with_keys(rows)
 
 
 def memories_of_kind(log: EventLog, kind: str) -> list[Event]:
@@ -507,7 +507,7 @@ _MOST_LOOKED_AT = 50_000  # events of a kind, the newest
 
 def projects(log: EventLog) -> list[str]:
     """Return the projects of the newest memories, the last used first."""
-    found = log.sql(
+    rows = log.sql(
         "SELECT project, max(at) FROM ("
         "SELECT * FROM (SELECT project, at FROM events WHERE kind = 'recorded' "
         "ORDER BY at DESC LIMIT ?) UNION ALL "
@@ -516,7 +516,7 @@ def projects(log: EventLog) -> list[str]:
         "WHERE project IS NOT NULL GROUP BY project ORDER BY max(at) DESC, project",
         (_MOST_LOOKED_AT, _MOST_LOOKED_AT),
     )
-    return [project for project, _ in found]
+    return [project for project, _ in rows]
 
 
 def newest_events(log: EventLog, kinds: Sequence[str], prefix: str, most: int) -> list[Event]:

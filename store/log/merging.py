@@ -8,7 +8,8 @@ where events about one memory arrived in another order than they were written in
 folded anew by their clocks: `place` is the order, `late_subjects` finds where it matters.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from operator import attrgetter
 
 import msgspec
@@ -71,38 +72,32 @@ def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
     homes wrote, as an import of the same commits, both keep the form that has the earlier place.
     Raise InvalidInput for what no event may hold, and what `append` raises of the disk.
     """
-    given = sorted((_stamped(event, home) for event in events), key=place)
+    # with an origin and a clock, as their home would have given them
+    stamped = (event.with_stamp(event.origin or home, event.clock or event.at) for event in events)
+    incoming = sorted(stamped, key=place)
+    ids = msgspec.json.encode([event.id for event in incoming]).decode()
     with compaction.alone(log.path):
         erased = log_queries.erased_ids(log, log.head())
-        there = {row[1]: row for row in _rows(log, [event.id for event in given])}
+        rows = log.select_rows("id IN (SELECT value FROM json_each(?))", (ids,))
+        there = {row[1]: row for row in rows}
         new: dict[str, Event] = {}  # a home that was copied or set back sends some events twice
         replaced: dict[str, tuple[Row, Event]] = {}
-        for event in given:
+        for event in incoming:
             if not erased.isdisjoint((event.id, event.subject)):
                 event = replace(event, body=erasing.strip_texts(event.body))
             if event.id not in there:
                 new.setdefault(event.id, event)
             elif _comes_before(event, there[event.id]):
                 replaced.setdefault(event.id, (there[event.id], event))
-        done = log.take([*new.values()], [*replaced.values()])
+        taken = log.take([*new.values()], [*replaced.values()])
         moved = {
             event.subject
             for row, event in replaced.values()
-            if not _says(event, row) or _is_tied(log, event.subject, log.head())
+            # the row differs in more than origin and clock, or its place matters
+            if row_columns(event)[:-2] != row[1:-3] or _is_tied(log, event.subject, log.head())
         }
-    fresh = tuple(appended.event for appended in done if appended.is_new)
+    fresh = tuple(appended.event for appended in taken if appended.is_new)
     return Merged(fresh, len(replaced), tuple(sorted(moved)))
-
-
-def _stamped(event: Event, home: str) -> Event:
-    """Return an event with an origin and a clock, as its home would have given them."""
-    return event.with_stamp(event.origin or home, event.clock or event.at)
-
-
-def _rows(log: EventLog, ids: Sequence[str]) -> list[Row]:
-    return log.select_rows(
-        "id IN (SELECT value FROM json_each(?))", (msgspec.json.encode(ids).decode(),)
-    )
 
 
 def _comes_before(event: Event, row: Row) -> bool:
@@ -115,11 +110,6 @@ def _comes_before(event: Event, row: Row) -> bool:
     if is_erased(decode(kind, body)):
         return False
     return (event.clock, event.origin or "") < (row[-2] or row[2], row[-3] or "")
-
-
-def _says(event: Event, row: Row) -> bool:
-    """Return whether a row says what an event does, wherever and whenever it was written."""
-    return row_columns(event)[:-2] == row[1:-3]
 
 
 # The order of all homes.
@@ -212,9 +202,9 @@ def events_about(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
 
     However wrong clocks are, nothing happened to a memory before it was recorded.
     """
-    gone = log.undone_ids(until)
+    undone = log.undone_ids(until)
     by_id = {event.id: event for id_ in ids for event in _about(log, id_)}
-    events = [event for event in by_id.values() if event.seq <= until and event.id not in gone]
+    events = [event for event in by_id.values() if event.seq <= until and event.id not in undone]
     if not log.is_merged():  # what was written before there were clocks has times, and no order
         return sorted(events, key=attrgetter("seq"))
     begun = {event.id: place(event) for event in events}

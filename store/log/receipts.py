@@ -60,23 +60,23 @@ def page(
     Fewer where the `most` that are looked at held no more, with a place to go on from. Raise
     LogCorrupt where one that was put away cannot be read.
     """
-    found: list[Row] = []
+    receipts: list[Row] = []
     place, looked_at = after or (_LAST, _LAST), 0
     while looked_at < most:
         step = min(_STEP, most - looked_at)
         keys = _keys(log, wanted, place, step)
-        rows = _rows(log, wanted, place, keys[-1], limit + 1 - len(found)) if keys else []
-        found += rows
-        if len(found) > limit:
-            last = found[limit - 1]
+        rows = _rows(log, wanted, place, keys[-1], limit + 1 - len(receipts)) if keys else []
+        receipts += rows
+        if len(receipts) > limit:
+            last = receipts[limit - 1]
             place = (last[2], last[0])
             looked_at += sum(key >= place for key in keys)
-            return Page(_events(found[:limit]), place, looked_at)
+            return Page(_events(receipts[:limit]), place, looked_at)
         looked_at += len(keys)
         if len(keys) < step:
-            return Page(_events(found), None, looked_at)
+            return Page(_events(receipts), None, looked_at)
         place = keys[-1]
-    return Page(_events(found), place, looked_at)
+    return Page(_events(receipts), place, looked_at)
 
 
 def _events(rows: Iterable[Row]) -> tuple[Event, ...]:
@@ -108,10 +108,10 @@ def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) 
     values += (*after, *last)
     if wanted.project is not None:
         where, values = f"{where} AND project = ?", (*values, redact.redact(wanted.project))
-    said = _text_conditions(wanted)
-    if not said:
+    conditions = _text_conditions(wanted)
+    if not conditions:
         return _newest_rows(log, where, values, limit)
-    for texts, is_in in said:
+    for texts, is_in in conditions:
         any_of = " OR ".join(["instr(body, ?) > 0"] * len(texts))
         where += f" AND (body = '' OR ({any_of}) = {is_in:d})"
         values = (*values, *texts)
@@ -119,7 +119,7 @@ def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) 
     passed = (
         row
         for row in rows
-        if all(any(text in row[BODY] for text in texts) == is_in for texts, is_in in said)
+        if all(any(text in row[BODY] for text in texts) == is_in for texts, is_in in conditions)
     )
     return list(islice(passed, limit))
 

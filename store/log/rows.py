@@ -38,7 +38,15 @@ def encode_row(event: Event) -> tuple[Event, Row]:
         if size > MAX_NAME:
             raise InvalidInput(f"{name} may have {MAX_NAME} bytes, not {size}: send a shorter one")
     try:
-        event = _redact_stored(event)
+        # as JSON: to_builtins leaves tuples, which are no JSON, and a tag in one unread
+        values = redact.redact_value(msgspec.json.decode(encode(event.body)))
+        event = replace(
+            event,
+            body=msgspec.convert(values, type(event.body)),
+            project=redact.redact(event.project) if event.project else None,
+            session=redact.redact(event.session) if event.session else None,
+            agent=redact.redact(event.agent) if event.agent else None,
+        )
         return event, row_columns(event)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidInput(f"event {event.id} cannot be recorded: {error}") from error
@@ -84,18 +92,6 @@ def decode_row(row: Row) -> Event:
         raise LogCorrupt(f"event {seq} ({kind}) cannot be read: {error}") from error
     return Event(
         id_, at, value, subject, project, session, agent, trust, seq, author, origin, clock or 0
-    )
-
-
-def _redact_stored(event: Event) -> Event:
-    # as JSON, not by to_builtins: that leaves tuples, which are no JSON, and a tag in one unread
-    values = redact.redact_value(msgspec.json.decode(encode(event.body)))
-    return replace(
-        event,
-        body=msgspec.convert(values, type(event.body)),
-        project=redact.redact(event.project) if event.project else None,
-        session=redact.redact(event.session) if event.session else None,
-        agent=redact.redact(event.agent) if event.agent else None,
     )
 
 
@@ -176,19 +172,18 @@ def insert_row(connection: apsw.Connection, event: Event, row: Row) -> Appended:
     ).fetchall()
     if inserted:
         return Appended(event.with_seq(inserted[0][0]), is_new=True)
-    found: Row = connection.execute(
+    stored: Row = connection.execute(
         f"SELECT {COLUMNS} FROM events WHERE id = ?", (event.id,)
     ).fetchall()[0]
     # as it reads back: JSON knows no tuple and no NaN
     body = decode(event.kind, encode(event.body))
-    if found[BODY] == PUT_AWAY:  # no write waits for a segment: kind, subject and project decide
-        there = event.with_seq(found[0])
-        is_same = (found[3], found[4], found[5]) == (event.kind, event.subject, event.project)
+    if stored[BODY] == PUT_AWAY:  # no write waits for a segment: kind, subject and project decide
+        there = event.with_seq(stored[0])
+        is_same = (stored[3], stored[4], stored[5]) == (event.kind, event.subject, event.project)
     else:
-        there = decode_row(found)
-        known = (there.kind, there.subject, there.project)
-        is_same = known == (event.kind, event.subject, event.project)
-        is_same = is_same and (
+        there = decode_row(stored)
+        envelope = (there.kind, there.subject, there.project)
+        is_same = envelope == (event.kind, event.subject, event.project) and (
             there.body == body or is_erased(there.body) or redact_event(there).body == body
         )
     if not is_same:
@@ -209,8 +204,8 @@ def rewrite_rows(
     Raise LogBusy where a row is not any more what the caller read.
     """
     for row, body in bodies:
-        said = (*row[1:BODY], body, *row[BODY + 1 : -1])
-        mark = row[-1] if body == PUT_AWAY else row_hash(said)
+        columns = (*row[1:BODY], body, *row[BODY + 1 : -1])
+        mark = row[-1] if body == PUT_AWAY else row_hash(columns)
         changed = connection.execute(
             "UPDATE events SET body = ?, sha256 = ? WHERE seq = ? AND sha256 = ? AND body = ? "
             "RETURNING seq",
@@ -271,16 +266,16 @@ def redact_event(event: Event) -> Event:
 
 
 def _redact_fields(value: T) -> T:
-    found: object = value
+    redacted: object = value
     if isinstance(value, str):
-        found = redact.redact(value)
+        redacted = redact.redact(value)
     elif isinstance(value, tuple):
-        found = tuple(map(_redact_fields, value))
+        redacted = tuple(map(_redact_fields, value))
     elif isinstance(value, dict):
-        found = redact.redact_value(value)
+        redacted = redact.redact_value(value)
     elif isinstance(value, msgspec.Struct):
         old = {name: getattr(value, name) for name in value.__struct_fields__}
-        new = {name: _redact_fields(one) for name, one in old.items()}
-        changed = {name: one for name, one in new.items() if one is not old[name]}
-        found = msgspec.structs.replace(value, **changed) if changed else value
-    return value if found == value else cast(T, found)
+        new = {name: _redact_fields(field) for name, field in old.items()}
+        changed = {name: field for name, field in new.items() if field is not old[name]}
+        redacted = msgspec.structs.replace(value, **changed) if changed else value
+    return value if redacted == value else cast(T, redacted)

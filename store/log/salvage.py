@@ -10,7 +10,7 @@ import os
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
@@ -106,17 +106,21 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
             unread[row[0]] = row[1]
     for seq, row in away.items():
         rows.setdefault(seq, _without_body(row))
-    known = _once(rows.values())
+    # of two numbers for one id the smaller one is damaged
+    by_id = {row[1]: row for row in sorted(rows.values())}
+    by_seq = {row[0]: row for row in by_id.values()}
     head = log_head.read(log)
-    newest = max([least, head.seq if head else 0, *known])
-    gaps = tuple(_gaps(sorted(known), newest, _read_gaps(known.values())))
+    newest = max([least, head.seq if head else 0, *by_seq])
+    bodies = [decode("lost", row[BODY]) for row in by_seq.values() if row[3] == "lost"]
+    stated = [gap for body in bodies if isinstance(body, Lost) for gap in body.gaps]
+    gaps = tuple(_gaps(sorted(by_seq), newest, stated))
     lost = {seq for first, last in gaps for seq in range(first, last + 1) if seq in unread}
     ids = tuple(unread[seq] for seq in sorted(lost))
-    ordered = tuple(known[seq] for seq in sorted(known))
+    ordered = tuple(by_seq[seq] for seq in sorted(by_seq))
     return Salvaged(ordered, segments, newest, gaps, ids, stamps)
 
 
-def write(log: Path, found: Salvaged, at: int) -> None:
+def write(log: Path, salvaged: Salvaged, at: int) -> None:
     """Replace the damaged log, which is kept, by one of what was salvaged.
 
     If something is missing, the last event of the new log states it. Raise LogBusy if another
@@ -126,10 +130,10 @@ def write(log: Path, found: Salvaged, at: int) -> None:
         for path in (log, _ahead(log), log_head.path_of(log)):
             keep(path)
         new = log.with_name(REPAIRING)
-        for left in (new, _ahead(new), _shm_file(new)):
-            left.unlink(missing_ok=True)
-        _fill(new, found, at)
-        if found.read_from != _stamps(log) or is_open(log):
+        for path in (new, _ahead(new), _shm_file(new)):
+            path.unlink(missing_ok=True)
+        _fill(new, salvaged, at)
+        if salvaged.read_from != _stamps(log) or is_open(log):
             raise LogBusy(f"{log} is open in another process: end it (`mnemolog stop`) first")
         os.replace(new, _new_log(log))
         sync_folder(log.parent)
@@ -157,30 +161,30 @@ def _replace_log(log: Path) -> None:
     sync_folder(log.parent)
 
 
-def _fill(new: Path, found: Salvaged, at: int) -> None:
+def _fill(new: Path, salvaged: Salvaged, at: int) -> None:
     """Write the new log, complete and synced, with no write-ahead file beside it."""
     log_file.create_file(new)
     connection = log_file.connect(new)
     try:
         log_file.prepare(connection, new, create=True)
         with log_file.immediate(connection):
-            insert_numbered(connection, found.rows)
-            kinds = {row[3] for row in found.rows}
-            needs = {kind: one for kind, one in vocabulary.versions().items() if kind in kinds}
-            origins = {row[-3] for row in found.rows if row[-3] is not None}
+            insert_numbered(connection, salvaged.rows)
+            kinds = {row[3] for row in salvaged.rows}
+            needs = {kind: n for kind, n in vocabulary.versions().items() if kind in kinds}
+            origins = {row[-3] for row in salvaged.rows if row[-3] is not None}
             needs |= {vocabulary.MERGED: 1} if len(origins) > 1 else {}
             log_file.note_vocabulary(connection, new, needs)
-            for segment in found.segments:
+            for segment in salvaged.segments:
                 values = msgspec.structs.astuple(segment)
                 connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
-            if found.gaps:
-                _, row = encode_row(log_head.gap_event(found.gaps, at, found.ids))
-                insert_numbered(connection, [(found.newest + 1, *row, row_hash(row))])
+            if salvaged.gaps:
+                _, row = encode_row(log_head.gap_event(salvaged.gaps, at, salvaged.ids))
+                insert_numbered(connection, [(salvaged.newest + 1, *row, row_hash(row))])
         log_file.settle(connection)
     finally:
         connection.close()
-    for left in (_ahead(new), _shm_file(new)):  # SQLite leaves it if the disk fails once
-        left.unlink(missing_ok=True)
+    for path in (_ahead(new), _shm_file(new)):  # SQLite leaves it if the disk fails once
+        path.unlink(missing_ok=True)
 
 
 def _without_body(row: Row) -> Row:
@@ -194,46 +198,33 @@ def _is_valid(row: Row) -> bool:
         return False
 
 
-def _once(rows: Iterable[Row]) -> dict[int, Row]:
-    """Return rows by number, each id once: of two numbers for one id the smaller one is damaged."""
-    by_id: dict[str, Row] = {}
-    for row in sorted(rows):
-        by_id[row[1]] = row
-    return {row[0]: row for row in by_id.values()}
-
-
 def _gaps(
     there: Sequence[int], newest: int, stated: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Yield the runs of numbers without an event, first and last, except those already stated."""
     expected = 1
-    known = {seq for first, last in stated for seq in range(first, last + 1)}
+    lost = {seq for first, last in stated for seq in range(first, last + 1)}
     for seq in [*there, newest + 1]:
-        run = [one for one in range(expected, seq) if one not in known]
+        run = [missing for missing in range(expected, seq) if missing not in lost]
         while run:
-            length = next((i for i, one in enumerate(run) if one != run[0] + i), len(run))
+            length = next((i for i, missing in enumerate(run) if missing != run[0] + i), len(run))
             yield run[0], run[length - 1]
             run = run[length:]
         expected = max(expected, seq + 1)
 
 
-def _read_gaps(rows: Iterable[Row]) -> list[tuple[int, int]]:
-    bodies = [decode("lost", row[BODY]) for row in rows if row[3] == "lost"]
-    return [gap for body in bodies if isinstance(body, Lost) for gap in body.gaps]
-
-
 def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     """Return the segments that are whole, and the rows in them by number."""
     folder = segments.folder_of(log)
-    found: list[Segment] = []
+    whole: list[Segment] = []
     rows: dict[int, Row] = {}
     for segment in segments.list_segments(folder):
         with suppress(LogCorrupt):
             there = {row[0]: row for row in segments.read(folder, segment)}
             if rows.keys().isdisjoint(there):  # else an erasure left it, and it is not swept yet
-                found.append(msgspec.structs.replace(segment, events=len(there)))
+                whole.append(msgspec.structs.replace(segment, events=len(there)))
                 rows |= there
-    return tuple(found), rows
+    return tuple(whole), rows
 
 
 def _rows_of_copies(log: Path) -> Iterator[Row]:
@@ -284,8 +275,10 @@ def is_open(log: Path) -> bool:
 
 def _stamps(log: Path) -> tuple[object, ...]:
     """Return values that change when somebody writes to a log."""
-    found = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
-    return tuple(status and (status.st_ino, status.st_size, status.st_mtime_ns) for status in found)
+    statuses = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
+    return tuple(
+        status and (status.st_ino, status.st_size, status.st_mtime_ns) for status in statuses
+    )
 
 
 # Pages: rows read off the pages of a SQLite file or its write-ahead file, without SQLite.
@@ -308,7 +301,8 @@ Fetch = Callable[[int], bytes]  # the page of a number, from 1; empty if there i
 
 def rows_of_database(data: bytes) -> Iterator[Row]:
     """Yield the possible rows of the log on the pages of a database file."""
-    pages = {number: data[(number - 1) * _PAGE : number * _PAGE] for number in _numbers(data)}
+    numbers = range(1, len(data) // _PAGE + 1)
+    pages = {number: data[(number - 1) * _PAGE : number * _PAGE] for number in numbers}
     for number in pages:
         yield from _rows(pages[number], 100 if number == 1 else 0, lambda n: pages.get(n, b""))
 
@@ -336,22 +330,18 @@ def rows_of_wal(data: bytes, beneath: bytes) -> Iterator[Row]:
         yield from _rows(page, 100 if number == 1 else 0, fetch)
 
 
-def _numbers(data: bytes) -> range:
-    return range(1, len(data) // _PAGE + 1)
-
-
 def _rows(page: bytes, start: int, fetch: Fetch) -> Iterator[Row]:
     """Yield the rows of a leaf page whose numbers ascend, as a table's do."""
     if len(page) < _PAGE or page[start] != _LEAF:
         return
     cells = int.from_bytes(page[start + 3 : start + 5], "big")
-    found = []
+    rows = []
     for cell in range(min(cells, _PAGE // 4)):
         place = start + 8 + 2 * cell
         row = _row(page, int.from_bytes(page[place : place + 2], "big"), fetch)
         if row is not None:
-            found.append(row)
-    yield from _longest_ascent(found)
+            rows.append(row)
+    yield from _longest_ascent(rows)
 
 
 def _longest_ascent(rows: list[Row]) -> list[Row]:
@@ -385,16 +375,16 @@ def _payload(page: bytes, at: int, size: int, fetch: Fetch) -> bytes:
         return page[at : at + size]
     local = _LEAST_LOCAL + (size - _LEAST_LOCAL) % (_PAGE - 4)
     local = local if local <= _MOST_LOCAL else _LEAST_LOCAL
-    found = [page[at : at + local]]
-    left, number = size - local, int.from_bytes(page[at + local : at + local + 4], "big")
-    while left > 0:
+    pieces = [page[at : at + local]]
+    rest, number = size - local, int.from_bytes(page[at + local : at + local + 4], "big")
+    while rest > 0:
         more = fetch(number)
         if len(more) < _PAGE:
             raise ValueError("an overflow page is missing")
         number = int.from_bytes(more[:4], "big")
-        found.append(more[4 : 4 + min(left, _PAGE - 4)])
-        left -= len(found[-1])
-    return b"".join(found)
+        pieces.append(more[4 : 4 + min(rest, _PAGE - 4)])
+        rest -= len(pieces[-1])
+    return b"".join(pieces)
 
 
 def _record(payload: bytes) -> list[Any]:

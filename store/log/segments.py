@@ -9,7 +9,7 @@ Any Parquet reader can read them; `pyarrow.parquet` is imported only when one is
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _GROUP = 2_000  # rows decoded at a time
 _KEPT = 8  # groups kept at hand
-_CHUNK = 4 << 20
 _CURE = "restore it from a backup; recording and recall work without it"
 
 
@@ -72,7 +71,7 @@ def list_segments(folder: Path) -> list[Segment]:
     `events` is left at 0.
     """
     segments = []
-    for path in sorted(folder.glob("*.parquet"), key=lambda one: -one.stat().st_mtime_ns):
+    for path in sorted(folder.glob("*.parquet"), key=lambda path: -path.stat().st_mtime_ns):
         first, last, _ = (*path.stem.split("-"), "", "", "")[:3]
         mark = hash_of(path)
         if first.isdigit() and last.isdigit() and path.name == _name(int(first), int(last), mark):
@@ -117,29 +116,31 @@ class Bodies:
         Raise LogCorrupt, naming the file, if a segment is missing or damaged, and naming the event
         if no segment has it.
         """
-        found: dict[int, str] = {}
+        bodies: dict[int, str] = {}
         with self._lock:
             for segment in reversed(self._listed()):
                 wanted = {
-                    seq for seq in seqs if segment.first <= seq <= segment.last and seq not in found
+                    seq
+                    for seq in seqs
+                    if segment.first <= seq <= segment.last and seq not in bodies
                 }
                 if wanted:
-                    found |= self._in_segment(segment, wanted)
-        if missing := set(seqs) - found.keys():
+                    bodies |= self._in_segment(segment, wanted)
+        if missing := set(seqs) - bodies.keys():
             raise LogCorrupt(
                 f"the body of event {min(missing)} is in no file of cold/log: restore a backup"
             )
-        return found
+        return bodies
 
     def _in_segment(self, segment: Segment, seqs: set[int]) -> dict[int, str]:
         file, groups = self._open_segment(segment)
         first, last = min(seqs), max(seqs)
-        found: dict[int, str] = {}
+        bodies: dict[int, str] = {}
         for group, (low, high) in enumerate(groups):
             if low <= last and first <= high and any(low <= seq <= high for seq in seqs):
                 there = self._group(segment, file, group)
-                found |= {seq: there[seq] for seq in seqs & there.keys()}
-        return found
+                bodies |= {seq: there[seq] for seq in seqs & there.keys()}
+        return bodies
 
     def _open_segment(self, segment: Segment) -> "tuple[ParquetFile, list[tuple[int, int]]]":
         """Return the file, verified on opening, and the first and last seq of each group."""
@@ -181,8 +182,8 @@ def _open(folder: Path, segment: Segment) -> "ParquetFile":
 
 
 def _unreadable(folder: Path, segment: Segment, error: OSError) -> str:
-    what = f"{folder / segment.name}, {segment.events} old receipts of the log, cannot be read"
-    return f"{what} ({error.strerror}): {_CURE}"
+    file = f"{folder / segment.name}, {segment.events} old receipts of the log"
+    return f"{file}, cannot be read ({error.strerror}): {_CURE}"
 
 
 def _hash_mismatch(folder: Path, segment: Segment) -> str:
@@ -194,8 +195,13 @@ def encode(rows: Sequence[Row]) -> bytes:
     import pyarrow as pa
     from pyarrow import parquet
 
+    schema = _schema()
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     sink = pa.BufferOutputStream()
-    parquet.write_table(_table(rows), sink, compression="zstd", row_group_size=_GROUP)
+    parquet.write_table(
+        pa.table(arrays, schema=schema), sink, compression="zstd", row_group_size=_GROUP
+    )
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -252,19 +258,7 @@ def _schema() -> "pa.Schema":
     )
 
 
-def _table(rows: Sequence[Row]) -> "pa.Table":
-    import pyarrow as pa
-
-    schema = _schema()
-    values = zip(*rows, strict=True)
-    columns = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
-    return pa.table(columns, schema=schema)
-
-
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hex."""
-    total = sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            total.update(chunk)
-    return total.hexdigest()
+        return file_digest(file, "sha256").hexdigest()

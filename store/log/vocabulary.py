@@ -35,22 +35,22 @@ def versions() -> dict[str, int]:
 
 def first_unknown(noted: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
     """Return the first of some kinds, with its version, that this mnemolog does not read."""
-    known = versions()
-    return next((one for one in sorted(noted) if one[1] > known.get(one[0], 0)), None)
+    read = versions()
+    return next((pair for pair in sorted(noted) if pair[1] > read.get(pair[0], 0)), None)
 
 
 def needed(events: Iterable[Event]) -> dict[str, int]:
     """Return the least version of each kind with which some events can be read; a kind that only a
     later mnemolog knows has none here.
     """
-    found: dict[str, int] = {}
+    least: dict[str, int] = {}
     for event in events:
         is_plain = event.kind not in ADDED and not isinstance(event.body, Planned)
-        if is_plain and event.kind in found:
+        if is_plain and event.kind in least:
             continue
         for kind, version in _needs(event.kind, event.body):
-            found[kind] = max(version, found.get(kind, 0))
-    return found
+            least[kind] = max(version, least.get(kind, 0))
+    return least
 
 
 def _needs(kind: str, body: Body) -> Iterator[tuple[str, int]]:
