@@ -9,7 +9,6 @@ folded anew by their clocks: `place` is the order, `late_subjects` finds where i
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from operator import attrgetter
 
 import msgspec

@@ -161,7 +161,7 @@ class Inputs(msgspec.Struct, frozen=True):
 
     watermark: int
     read: Callable[[int], Iterator[Event]]  # events after a seq and up to the watermark, in order
-    tables: Mapping[str, Built] = field(default_factory=dict)
+    tables: Mapping[str, Built] = {}
     keep: Keep = lambda name, table: Part.of(table)  # in memory
     map: Mapper = map
     journal: Journal = _NO_JOURNAL
