@@ -26,8 +26,9 @@ from werkzeug.routing import Rule
 from serve.cli import environment
 from serve.cli.presence import PERSON, VARIABLES
 from store.embedders.lexical import LexicalEmbedder
-from store.home import tenant as tenants
+from store.home.config import Settings
 from store.home.tenant import Tenant
+from store.home.tenant import tenant as tenant_of
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Body, Revised
@@ -93,6 +94,8 @@ if TYPE_CHECKING:
     from dagster_page import Page
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
+
+    from serve.server.open_tenants import OpenTenants
 
 _compile_builder, _builders = Rule._compile_builder, dict[object, Callable[..., Any]]()
 
@@ -210,7 +213,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tenant(home: Path) -> Tenant:
-    return tenants.tenant(home)
+    return tenant_of(home)
 
 
 @pytest.fixture
@@ -218,6 +221,27 @@ def log(tenant: Tenant) -> Iterator[EventLog]:
     """An empty log, whose events arrive now."""
     with EventLog(tenant.log, create=True, wall=lambda: NOW) as made:
         yield made
+
+
+@pytest.fixture
+def tenants(home: Path) -> Iterator["OpenTenants"]:
+    """The open tenants of a server, of which there is one with an empty log."""
+    from serve.server.open_tenants import OpenTenants
+
+    EventLog(tenant_of(home).log, create=True).close()
+    opened = OpenTenants(Settings(home))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def built_tenants(built: "Built") -> Iterator["OpenTenants"]:
+    """The open tenants of a server, of which there is one: `built`."""
+    from serve.server.open_tenants import OpenTenants
+
+    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
@@ -251,9 +275,9 @@ def built(
     """A copy of its own for each test: change it as you like."""
     folder, published = _template
     shutil.copytree(folder, home)
-    one = tenants.tenant(home)
-    with EventLog(one.log) as opened:
-        yield Built(one, opened, published, embedder)
+    tenant = tenant_of(home)
+    with EventLog(tenant.log) as opened:
+        yield Built(tenant, opened, published, embedder)
 
 
 @pytest.fixture(scope="session")
@@ -261,10 +285,10 @@ def _template(
     tmp_path_factory: pytest.TempPathFactory, embedder: LexicalEmbedder
 ) -> tuple[Path, Manifest]:
     home = tmp_path_factory.mktemp("template") / "home"
-    one = tenants.tenant(home)
-    with EventLog(one.log, create=True) as made:
+    tenant = tenant_of(home)
+    with EventLog(tenant.log, create=True) as made:
         remember(made)
-        return home, build.rebuild(one, made, embedder, NOW)
+        return home, build.rebuild(tenant, made, embedder, NOW)
 
 
 def remember(log: EventLog) -> None:

@@ -1,7 +1,6 @@
 """GET /v1/export: what the command writes, sent while others ask and write."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from serve.api.operation import EXPORTS
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store.home.config import Settings
 from store.importers import jsonl
 from store.log import commands
 from store.log.commands import Draft
@@ -21,10 +19,8 @@ from store.maintenance.export import export
 
 
 @pytest.fixture
-def api(built: Built) -> Iterator[Api]:
-    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
-    yield Api(create_app(opened, TOKEN, lambda: NOW + 1_000_000).test_client())
-    opened.close()
+def api(built_tenants: OpenTenants) -> Api:
+    return Api(create_app(built_tenants, TOKEN, lambda: NOW + 1_000_000).test_client())
 
 
 @pytest.mark.parametrize("asked", ["", "?all_states=true", "?project=acme/web"])

@@ -218,7 +218,7 @@ def test_the_ids_of_a_key_are_the_callers_the_tenants_and_the_places_own(tenants
 
     asked = [("eva", "default", "a"), ("tom", "default", "a"), ("eva", "work", "a")]
     asked += [("eva", "default", "b")]
-    ids = {id_of(*one) for one in asked} | {id_of("eva", "default", "a", "other")}
+    ids = {id_of(*request) for request in asked} | {id_of("eva", "default", "a", "other")}
     assert len(ids) == 5
     assert id_of("eva", "default", "a") == id_of("eva", "default", "a")
     assert len({id_[:16] for id_ in ids if id_}) == 5

@@ -74,7 +74,7 @@ def test_a_list_goes_on_where_its_cursor_says(api: Api):
     ],
 )
 def test_a_list_is_narrowed_by_its_parameters(api: Api, query: str, expected: str):
-    assert ids(api.ok("GET", f"{LIST}?{query}")) == [f"n{one}" for one in expected]
+    assert ids(api.ok("GET", f"{LIST}?{query}")) == [f"n{number}" for number in expected]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from api_client import NOW, TOKEN, Api, code, held
 
 from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
 from store.log import log_file, log_queries
 from store.log.event_kinds import Surfaced
 from store.log.event_log import EventLog
@@ -20,14 +18,6 @@ from store.log.events import Event
 NOTE = {"id": "n1", "content": "loginHandler rejects expired sessions", "kind": "lesson"}
 OTHER = {"id": "n2", "content": "loginHandler renews expired sessions"}
 ONE = "/v1/memories/n1"
-
-
-@pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(tmp_path).log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -55,7 +45,7 @@ def test_a_patch_is_a_revision_and_answers_with_the_memory(api: Api, note: str, 
     asked = {"content": "loginHandler answers 401", "tags": ["auth"], "reason": "measured"}
     shown = api.ok("PATCH", ONE, asked)
     assert (shown["text"], shown["tags"]) == ("loginHandler answers 401", ["auth"])
-    assert [one["event"] for one in shown["history"]] == ["recorded", "revised"]
+    assert [event["event"] for event in shown["history"]] == ["recorded", "revised"]
     assert log.events_for("n1")[1].body.reason == "measured"
     assert api.ok("GET", ONE) == shown
 
@@ -63,7 +53,7 @@ def test_a_patch_is_a_revision_and_answers_with_the_memory(api: Api, note: str, 
 def test_a_patch_pins_too_in_one_transaction(api: Api, note: str):
     shown = api.ok("PATCH", ONE, {"importance": 0.9, "pinned": True})
     assert (shown["importance"], shown["pinned"]) == (0.9, True)
-    assert [one["event"] for one in shown["history"]] == ["recorded", "revised", "pinned"]
+    assert [event["event"] for event in shown["history"]] == ["recorded", "revised", "pinned"]
     assert api.ok("PATCH", ONE, {"pinned": False})["pinned"] is False
 
 

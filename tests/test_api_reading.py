@@ -1,6 +1,5 @@
 """Goals, facts, conflicts and the graph over HTTP, in the shapes that are declared."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,7 +9,6 @@ from flask.testing import FlaskClient
 from serve.api.blueprint import OPERATIONS
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
@@ -21,7 +19,7 @@ SHAPES = {operation.id: operation.answers[min(operation.answers)] for operation 
 
 
 @pytest.fixture
-def client(built) -> Iterator[FlaskClient]:
+def client(built, built_tenants: OpenTenants) -> FlaskClient:
     drafts = [
         Draft(id="e1", content="store/log.py opens the log with apsw in src/store/log.py"),
         Draft(
@@ -37,9 +35,7 @@ def client(built) -> Iterator[FlaskClient]:
     commands.record_batch(built.log, drafts, NOW)
     commands.link(built.log, "m00", "m01", "conflict", NOW)
     built.rebuild()
-    opened = OpenTenants(Settings(built.tenant.root.parent.parent))
-    yield create_app(opened, "owner", lambda: NOW + 60_000_000).test_client()
-    opened.close()
+    return create_app(built_tenants, "owner", lambda: NOW + 60_000_000).test_client()
 
 
 def get(client: FlaskClient, path: str, operation: str | None = None) -> Any:
@@ -60,7 +56,7 @@ def test_goals_are_those_not_yet_reached_unless_others_are_asked_for(client: Fla
     assert sorted(ids("?state=all")) == ["g1", "g2", "g3", "g4"]
     found = get(client, "/v1/goals")
     assert found["goals"][0]["overdue"] is True
-    assert [one["id"] for one in found["chains"]["queue"]] == ["s1", "s2"]
+    assert [milestone["id"] for milestone in found["chains"]["queue"]] == ["s1", "s2"]
 
 
 def test_facts_are_those_that_hold_or_held(client: FlaskClient):
@@ -105,7 +101,7 @@ def test_a_second_hop_reaches_further_and_the_limit_holds(client: FlaskClient):
 def test_an_entity_is_found_by_an_alias_and_by_how_it_begins(client: FlaskClient):
     assert "file:store/errors.py" in get(client, "/v1/graph?entity=errors.py")["centre"]
     found = get(client, "/v1/entities?prefix=store/", "listEntities")["entities"]
-    assert {"store/log.py", "store/errors.py"} <= {one["name"] for one in found}
+    assert {"store/log.py", "store/errors.py"} <= {entity["name"] for entity in found}
     assert get(client, "/v1/entities?prefix=STORE/L")["entities"][0]["name"] == "store/log.py"
     assert len(get(client, "/v1/entities?limit=5")["entities"]) == 5
     assert get(client, "/v1/entities?prefix=nobody-is-called-so")["entities"] == []

@@ -1,23 +1,18 @@
 """POST /v1/memories/search: every choice of a recall, under the address of what it searches."""
 
-from collections.abc import Iterator
-
 import pytest
 from api_client import TOKEN, Api
-from conftest import NOW, Built
+from conftest import NOW
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.home.config import Settings
 
 SEARCH = "/v1/memories/search"
 
 
 @pytest.fixture
-def api(built: Built) -> Iterator[Api]:
-    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
-    yield Api(create_app(opened, TOKEN, lambda: NOW + 1_000_000).test_client())
-    opened.close()
+def api(built_tenants: OpenTenants) -> Api:
+    return Api(create_app(built_tenants, TOKEN, lambda: NOW + 1_000_000).test_client())
 
 
 def ids(api: Api, query: str, **asked: object) -> list[str]:

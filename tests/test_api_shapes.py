@@ -121,9 +121,10 @@ def operation(method: str, path: str) -> Operation:
     """Return the operation that answers a request."""
     bare = path.partition("?")[0]
     operations = [
-        one
-        for one in OPERATIONS
-        if one.method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", one.path), bare)
+        operation
+        for operation in OPERATIONS
+        if operation.method == method
+        and re.fullmatch(re.sub(r"{\w+}", "[^/]+", operation.path), bare)
     ]
     return min(operations, key=lambda one: one.path.count("{"))
 
@@ -184,7 +185,7 @@ def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
     link = ("POST", "/v1/memories/n2/links", {"target": "w1", "relation": "support"})
     for _ in range(2):
         met.add(checked(*link[:2], api.send(*link, Idempotency_Key="k")))
-    declared = {(one.id, status) for one in OPERATIONS for status in one.answers}
+    declared = {(operation.id, status) for operation in OPERATIONS for status in operation.answers}
     assert met == declared
 
 
@@ -204,7 +205,7 @@ def test_the_memories_asked_for_are_of_every_sort(api: Api):
     assert whole["i3"]["stale_because"][0] == "it was wrong"
     assert {source["state"] for source in whole["i2"]["sources"]} == {"forgotten", "unknown"}
     assert whole["m04"]["made_of_it"] and len(whole["m04"]["edges"]) == 2
-    assert {one["event"] for one in whole["w1"]["history"]} >= {"recorded", "revised", "rated"}
+    assert {event["event"] for event in whole["w1"]["history"]} >= {"recorded", "revised", "rated"}
     kinds = {
         duplicate["kind"]
         for id_ in ("d1", "d2", "e1", "e2")
@@ -226,9 +227,9 @@ def test_the_document_tells_every_answer_by_a_shape_it_has(api: Api):
     shapes = set(document["components"]["schemas"])
     named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
     assert named <= shapes
-    for one in OPERATIONS:
-        told = document["paths"][one.path][one.method.lower()]["responses"]
-        assert {str(int(status)) for status in one.answers} <= told.keys()
+    for operation in OPERATIONS:
+        told = document["paths"][operation.path][operation.method.lower()]["responses"]
+        assert {str(int(status)) for status in operation.answers} <= told.keys()
 
 
 def test_a_shape_that_leaves_something_out_is_found():

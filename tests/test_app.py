@@ -5,12 +5,12 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
 import pytest
+from api_client import NOW, OURS, TOKEN, code
 from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,24 +18,10 @@ from werkzeug.test import TestResponse
 
 from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
 from store.log import commands, log_file
 from store.log.event_kinds import Revised
-from store.log.event_log import EventLog
 
-NOW = 1_800_000_000_000_000
-TOKEN = "the-owner's-token"
-OURS = {"Host": "127.0.0.1:7437", "Authorization": f"Bearer {TOKEN}"}
 NOTE = {"id": "n1", "content": "loginHandler rejects expired sessions", "kind": "lesson"}
-
-
-@pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(tmp_path).log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -51,15 +37,6 @@ def post(client: FlaskClient, path: str, body: object, **headers: str) -> TestRe
 
 def get(client: FlaskClient, path: str) -> TestResponse:
     return client.get(path, headers=OURS)
-
-
-def code(answer: TestResponse) -> tuple[int, str]:
-    """Return an error's status and its code, having checked its shape."""
-    assert answer.content_type == "application/problem+json"
-    assert answer.json.keys() == {"type", "title", "status", "detail", "instance", "code"}
-    assert answer.json["status"] == answer.status_code
-    assert answer.json["title"] and answer.json["detail"]
-    return answer.status_code, answer.json["code"]
 
 
 def recall(client: FlaskClient, query: str, **choices: object) -> Any:
@@ -162,7 +139,7 @@ def test_show_tells_the_whole_story(client: FlaskClient, tenants: OpenTenants):
     commands.revise(events, "n1", Revised(content="loginHandler answers 401"), NOW)
     commands.pin(events, "n1", NOW)
     shown = get(client, "/v1/memories/n1").json
-    assert [one["event"] for one in shown["history"]] == ["recorded", "revised", "pinned"]
+    assert [event["event"] for event in shown["history"]] == ["recorded", "revised", "pinned"]
     assert shown["history"][0]["content"] == NOTE["content"]
     assert shown["text"] == "loginHandler answers 401"
     assert (shown["metadata"], shown["tags"], shown["pinned"]) == ({"pr": 12}, ["auth"], True)

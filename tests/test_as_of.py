@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import answer, run
 
 from serve.app import create_app
-from serve.cli import main
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
@@ -34,16 +33,6 @@ DRAFTS = [
     },
     {"id": "gone", "content": "The database port is secret", "created_at": "2024-01-01T00:00:00Z"},
 ]
-
-
-def run(*words: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(main, words, input=stdin)
-
-
-def answer(*words: str, stdin: str | None = None) -> Any:
-    result = run(*words, "--json", stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def ids(found: dict) -> list[str]:
@@ -75,7 +64,9 @@ def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypat
 )
 def test_recall_answers_from_what_held_then(moment: str, wanted: list[str]):
     assert ids(answer("recall", "database port", "--as-of", moment)) == wanted
-    assert sorted(one["id"] for one in answer("list", "--as-of", moment)["memories"]) == wanted
+    assert (
+        sorted(memory["id"] for memory in answer("list", "--as-of", moment)["memories"]) == wanted
+    )
 
 
 def test_what_held_then_and_ended_since_says_until_when():

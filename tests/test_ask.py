@@ -1,15 +1,13 @@
 """`mnemolog ask`: a compound question, split by rules or by a model, each part recalled."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
-from click.testing import CliRunner
+from command_line import answer, run
 from model_server import Asked, ModelServer
 
 from pipelines.jobs import find_job, runner
 from pipelines.jobs.questions import split_by_model
-from serve.cli import main
 from serve.recall.question_parts import split_question
 from store.home import config
 from store.home.errors import ModelError
@@ -82,28 +80,21 @@ def model(home, known) -> Iterator[ModelServer]:
         yield server
 
 
-def ask(*words: str) -> dict[str, object]:
-    done = CliRunner().invoke(main, ["ask", *words, "--json"])
-    assert done.exit_code == 0, done.output
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
-
-
 def questions(found: dict[str, object]) -> list[str]:
     return [part["question"] for part in found["parts"]]
 
 
 def test_each_part_has_its_own_answer(known):
-    found = ask(COMPOUND)
+    found = answer("ask", COMPOUND)
     assert found["split_by"] == "rules" and questions(found) == PARTS
     assert [part["answer"]["hits"][0]["id"] for part in found["parts"]] == ["a", "b"]
-    shown = CliRunner().invoke(main, ["ask", COMPOUND])
+    shown = run("ask", COMPOUND)
     assert [line for line in shown.stdout.splitlines() if line in PARTS] == PARTS
     assert "split by rules" in shown.stderr
 
 
 def test_a_model_splits_where_one_is_set_and_its_call_is_recorded(model, tenant):
-    found = ask(COMPOUND)
+    found = answer("ask", COMPOUND)
     assert found["split_by"] == "openai/gpt-5-mini" and questions(found) == BY_MODEL
     [asked] = model.asked
     assert asked.data.strip() == COMPOUND
@@ -113,9 +104,9 @@ def test_a_model_splits_where_one_is_set_and_its_call_is_recorded(model, tenant)
 
 
 def test_rules_split_where_the_user_or_the_settings_want_no_model(model, home):
-    assert ask(COMPOUND, "--no-model")["split_by"] == "rules"
+    assert answer("ask", COMPOUND, "--no-model")["split_by"] == "rules"
     (home / "config.toml").write_text(model.settings(rules_only=["questions"]))
-    assert ask(COMPOUND)["split_by"] == "rules"
+    assert answer("ask", COMPOUND)["split_by"] == "rules"
     assert model.asked == []
 
 
@@ -128,7 +119,7 @@ def test_parts_that_are_none_of_the_question_are_refused(model, tenant, parts: l
 
 def test_rules_split_where_the_model_does_not_answer(model, jobs_here):
     model.mode = "401"
-    done = CliRunner().invoke(main, ["ask", COMPOUND])
+    done = run("ask", COMPOUND)
     assert done.exit_code == 0 and "so rules do" in done.stderr
     assert "Deploys go out from eu-west-1 only" in done.stdout
 
@@ -147,4 +138,4 @@ def test_a_job_in_rules_only_asks_no_model(model, home, tenant, log):
     assert model.asked == []
     (home / "config.toml").write_text(model.settings(rules_only=["facts"]))
     runner.run(find_job("importance"), config.load(), tenant.name, NOW, apply=False)
-    assert [one.schema_name for one in model.asked] == ["Scores"]
+    assert [call.schema_name for call in model.asked] == ["Scores"]

@@ -2,21 +2,19 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from api_client import Api
-from click.testing import CliRunner
+from command_line import succeed
 from conftest import NOW
 from dashboard_page import TOKEN, application, browser
 from mcp_client import message, send
 
-from serve.cli import environment, main
+from serve.cli import environment
 from serve.cli.presence import Presence
 from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
 from store.importers import jsonl
 from store.ingest import batch
 from store.log import commands
@@ -27,14 +25,6 @@ from store.maintenance.export import export
 
 RULE = "Never push to main by hand"
 LESSON = {"content": RULE, "kind": "lesson"}
-
-
-@pytest.fixture
-def tenants(home: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(home).log, create=True).close()
-    opened = OpenTenants(Settings(home))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -49,11 +39,6 @@ def api(tenants: OpenTenants) -> Api:
 
 def authors(log: EventLog) -> list[tuple[str, str | None]]:
     return [(event.trust, event.author) for event in log.read() if isinstance(event.body, Recorded)]
-
-
-def run(*words: str) -> None:
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
@@ -113,7 +98,7 @@ def test_what_is_typed_on_the_dashboard_is_typed_and_stays_so(
 
 
 def accept_in_terminal(tenants: OpenTenants, id_: str) -> None:
-    run("lessons", "accept", id_)
+    succeed("lessons", "accept", id_)
 
 
 def accept_on_dashboard(tenants: OpenTenants, id_: str) -> None:
@@ -166,7 +151,7 @@ def test_imported_lines_keep_their_author_and_raise_none(
         (lines.parent / ".git").mkdir()
     if not is_person:
         monkeypatch.setattr(environment, "presence", lambda: Presence("program"))
-    run("import", "jsonl", str(lines), *words)
+    succeed("import", "jsonl", str(lines), *words)
     assert authors(log) == [whose]
     (event,) = log.events_for("J")
     assert isinstance(event.body, Recorded) and event.body.pinned is (whose[0] == "user")
@@ -192,11 +177,11 @@ def test_what_a_repository_holds_is_the_repositorys(log: EventLog, tmp_path: Pat
     (folder / "CLAUDE.md").write_text("# Rules\n\n- Never push to main\n")
     history = folder / ".aider.chat.history.md"
     history.write_text(CHAT)
-    run("import", "git", str(folder))
-    run("import", "markdown", str(folder / "CLAUDE.md"))
-    run("import", "aider", str(history))
+    succeed("import", "git", str(folder))
+    succeed("import", "markdown", str(folder / "CLAUDE.md"))
+    succeed("import", "aider", str(history))
     assert authors(log) == [("agent", "repository"), ("tool", "repository")]
     (prompted,) = (event for event in log.read() if isinstance(event.body, Prompted))
     assert prompted.author == "repository"
-    run("import", "markdown", "--mine", str(folder / "CLAUDE.md"))
+    succeed("import", "markdown", "--mine", str(folder / "CLAUDE.md"))
     assert authors(log)[-1] == ("user", "typed")

@@ -11,11 +11,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import run
 from conftest import NOW, Built, raw
 from older_logs import make_older
 
-from serve.cli import main, processes
+from serve.cli import processes
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
@@ -50,10 +50,6 @@ def restored(home: Path, path: Path, name: str = "again", *, replace: bool = Fal
 
 def events(log: EventLog) -> list[Event]:
     return list(log.read())
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def test_a_restored_tenant_holds_the_events_that_were_there_and_builds_the_same(
@@ -125,8 +121,8 @@ def test_a_backup_is_of_one_moment_while_others_write(
                 commands.record_batch(
                     own,
                     [
-                        Draft(id=f"a{number}-{one}", content=f"note {number} {one}")
-                        for one in range(3)
+                        Draft(id=f"a{number}-{copy}", content=f"note {number} {copy}")
+                        for copy in range(3)
                     ],
                     NOW,
                 )
@@ -142,8 +138,8 @@ def test_a_backup_is_of_one_moment_while_others_write(
     finally:
         stop.set()
         writer.join()
-    assert all(one.events and one.events % 3 == 0 for one in told)  # no batch is cut
-    assert [one.events for one in told] == sorted(one.events for one in told)
+    assert all(backup.events and backup.events % 3 == 0 for backup in told)  # no batch is cut
+    assert [backup.events for backup in told] == sorted(backup.events for backup in told)
     assert backup.check_backup(tmp_path / "3.zip") == told[3]
 
 

@@ -3,9 +3,8 @@
 from math import log2
 
 import pytest
-from click.testing import CliRunner
+from command_line import run
 
-from serve.cli import main
 from serve.evaluation.bisection import Change, Search
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
@@ -99,10 +98,10 @@ def test_the_memory_is_left_as_it_is(built, past):
 
 def test_the_command_prints_the_event_its_maker_and_what_it_changed(built, past, home):
     asked = ["--home", str(home), "bisect", QUESTION, "--all-projects"]
-    said = CliRunner().invoke(main, [*asked, "--expect", "poison"])
+    said = run(*asked, "--expect", "poison")
     assert said.exit_code == 0, said.output
     assert f"@{past[2].seq}  recorded  " in said.stdout and "by bot" in said.stdout
     assert "+  1. poison" in said.stdout and "1. is now 2. good" in said.stdout
     assert said.stderr.endswith(f" builds for {built.log.head()} events\n")
-    both = CliRunner().invoke(main, [*asked, "--expect", "poison", "--until", "x"])
+    both = run(*asked, "--expect", "poison", "--until", "x")
     assert both.exit_code == 2

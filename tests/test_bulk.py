@@ -229,8 +229,8 @@ def test_what_past_answers_lose_is_shown_and_one_undo_brings_it_back(
     shown = memory.run("plans", "show", plan.id)
     assert " worker was owned by nobody" in shown.output or " is owned by team" in shown.output
     assert f"plans undo {plan.id[:6]}" in shown.output
-    for one in plans.every(memory.log):
-        assert memory.run("plans", "undo", one.id).exit_code == 0
+    for plan in plans.every(memory.log):
+        assert memory.run("plans", "undo", plan.id).exit_code == 0
     assert memory.brought() == brought == memory.brought(anew=True)
     memory.build()
     assert memory.answers() == before

@@ -1,14 +1,12 @@
 """Canaries: memories asked for by their own words, which a sound memory brings back."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
+from command_line import answer, run
 
-from serve.cli import main
 from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
 from serve.reader.reader import open_view
@@ -127,19 +125,17 @@ def served(built) -> None:
 
 
 def test_doctor_says_that_some_stayed_away(served, home):
-    found = [one for one in checkup(Settings(home)) if "canaries" in one.what]
-    assert [one.severity for one in found] == ["warn"]
+    found = [finding for finding in checkup(Settings(home)) if "canaries" in finding.what]
+    assert [finding.severity for finding in found] == ["warn"]
     assert "mnemolog canaries" in found[0].cure
 
 
 def test_the_command_asks_again_and_shows_the_trend(served):
-    result = CliRunner().invoke(main, ["canaries", "--json"])
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
+    found = answer("canaries")
     assert (found["ok"], found["asked"], found["came_back"]) == (True, 30, 30)
     assert found["trend"] == [[NOW, 26, 30]]
-    assert "30 of 30 canaries came back" in CliRunner().invoke(main, ["canaries"]).stdout
+    assert "30 of 30 canaries came back" in run("canaries").stdout
 
 
 def test_the_command_needs_something_built(log):
-    assert CliRunner().invoke(main, ["canaries"]).exit_code == 1
+    assert run("canaries").exit_code == 1

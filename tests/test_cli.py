@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from command_line import answer, run
 from msgspec.structs import replace
 from msgspec.structs import replace as replace_struct
 
 from serve.cli import main
-from serve.cli.group import Commands
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant, tenant
 from store.log import integrity, log_queries
@@ -37,18 +37,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path / "home"
-
-
-def run(*words: str, stdin: str | None = None) -> Result:
-    assert isinstance(main, Commands)
-    return CliRunner().invoke(main, words, input=stdin)
-
-
-def answer(*words: str, stdin: str | None = None) -> dict:
-    """Return what a command that must succeed prints as JSON."""
-    result = run(*words, "--json", stdin=stdin)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def rebuild(home: Path, name: str = "default") -> Tenant:
@@ -638,7 +626,7 @@ def test_doctor_names_a_setting_that_was_removed(home):
     found = answer("doctor")
     assert found["ok"] is True
     warns = [finding for finding in found["findings"] if finding["severity"] == "warn"]
-    assert any("`layers`" in one["what"] and one["cure"] for one in warns)
+    assert any("`layers`" in finding["what"] and finding["cure"] for finding in warns)
 
 
 def test_a_foreign_log_is_a_failure_of_the_log(home):

@@ -135,7 +135,7 @@ def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> b
 
 def kinds(home: Path) -> list[str]:
     with EventLog(tenant(home).log) as log:
-        return [one.kind for one in log.read()]
+        return [event.kind for event in log.read()]
 
 
 def breaker(home: Path) -> Path:

@@ -3,14 +3,12 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
+from command_line import answer, run
 from msgspec.structs import replace
 
-from serve.cli import main
 from serve.reader.filters import Filter
 from store.log import commands, erasing
 from store.log.commands import Draft
@@ -23,13 +21,6 @@ from store.snapshots.snapshot import read
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000
-
-
-def mnemolog(*words: str, ok: bool = True) -> Any:
-    """Run a command as a person would; return what it says as JSON."""
-    done = CliRunner().invoke(main, [*words, "--json"])
-    assert (done.exit_code == 0) is ok, done.output
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture
@@ -48,21 +39,21 @@ def rows(built) -> MemoryRows:
 
 
 def test_recall_finds_it_only_where_it_is_asked_for_and_says_what_it_is(worn):
-    assert [hit["id"] for hit in mnemolog("recall", "turnstile code lab")["hits"]] == []
-    expired = mnemolog("recall", "--cold", "turnstile code lab")["hits"][0]
+    assert [hit["id"] for hit in answer("recall", "turnstile code lab")["hits"]] == []
+    expired = answer("recall", "--cold", "turnstile code lab")["hits"][0]
     assert (expired["id"], expired["state"]) == ("ttl", "expired")
     assert expired["ended_at"].startswith("2026-09-19")
-    hits = mnemolog("recall", "--cold", "the message field of the log lines")["hits"]
+    hits = answer("recall", "--cold", "the message field of the log lines")["hits"]
     assert (hits[0]["id"], hits[0]["state"]) == ("m20", "archived")
-    assert "m20" not in [h["id"] for h in mnemolog("recall", "message field of log lines")["hits"]]
+    assert "m20" not in [h["id"] for h in answer("recall", "message field of log lines")["hits"]]
 
 
 def test_restored_it_is_back_at_once(worn):
-    mnemolog("restore", "m20")
-    hits = mnemolog("recall", "the message field of the log lines")["hits"]
+    answer("restore", "m20")
+    hits = answer("recall", "the message field of the log lines")["hits"]
     assert hits[0]["id"] == "m20" and "state" not in hits[0]
-    mnemolog("restore", "ttl")
-    assert mnemolog("recall", "turnstile code lab")["hits"][0]["id"] == "ttl"
+    answer("restore", "ttl")
+    assert answer("recall", "turnstile code lab")["hits"][0]["id"] == "ttl"
 
 
 def test_what_something_took_the_place_of_is_not_cold(worn):
@@ -77,13 +68,13 @@ def test_what_something_took_the_place_of_is_not_cold(worn):
 
 
 def test_cold_and_a_moment_are_not_asked_together(worn):
-    told = mnemolog("recall", "--cold", "--as-of", "2026-03-01", "lab", ok=False)
-    assert "as_of" in told["error"]["message"]
+    refused = run("recall", "--cold", "--as-of", "2026-03-01", "lab", "--json")
+    assert refused.exit_code != 0 and "as_of" in json.loads(refused.stdout)["error"]["message"]
 
 
 def test_why_names_the_option_that_finds_it(worn):
-    assert "--cold includes it" in mnemolog("why", "message field", "m20")["reason"]
-    assert "returned as" in mnemolog("why", "message field log lines", "m20", "--cold")["reason"]
+    assert "--cold includes it" in answer("why", "message field", "m20")["reason"]
+    assert "returned as" in answer("why", "message field log lines", "m20", "--cold")["reason"]
 
 
 def test_the_cold_file_is_read_by_anything_that_reads_columns(worn):
@@ -140,17 +131,17 @@ def test_a_person_puts_away_looks_and_takes_back(home, tenant):
         event = commands.memory_event(old, now - 400 * DAY)
         log.append([replace(event, clock=event.at)])  # it arrived then, too
         commands.record(log, Draft(content="The kiosk got a second screen"), now - DAY)
-    dry = mnemolog("archive", "--dry-run")
+    dry = answer("archive", "--dry-run")
     assert [step["subject"] for step in dry["steps"]] == ["old"]
     asked = ("recall", "--no-touch", "kiosk printer paper")  # what is recalled is not cold
-    assert mnemolog(*asked)["hits"][0]["id"] == "old"
-    plan = mnemolog("archive")
+    assert answer(*asked)["hits"][0]["id"] == "old"
+    plan = answer("archive")
     assert plan["state"] == "waiting"
-    assert mnemolog(*asked)["hits"][0]["id"] == "old"
-    assert mnemolog("plans", "apply", plan["plan"])["state"] == "applied"
-    assert "old" not in [hit["id"] for hit in mnemolog(*asked)["hits"]]
-    assert mnemolog(*asked, "--cold")["hits"][0]["state"] == "archived"
+    assert answer(*asked)["hits"][0]["id"] == "old"
+    assert answer("plans", "apply", plan["plan"])["state"] == "applied"
+    assert "old" not in [hit["id"] for hit in answer(*asked)["hits"]]
+    assert answer(*asked, "--cold")["hits"][0]["state"] == "archived"
     (file,) = cold.folder_of(tenant).iterdir()
     assert "kiosk printer" in str(pyarrow.parquet.read_table(file).column("content")[0])
-    mnemolog("plans", "undo", plan["plan"])
-    assert mnemolog(*asked)["hits"][0]["id"] == "old"
+    answer("plans", "undo", plan["plan"])
+    assert answer(*asked)["hits"][0]["id"] == "old"

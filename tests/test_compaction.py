@@ -1,15 +1,12 @@
 """Old receipts leave the log's file, and every reader is told what it was told before."""
 
-import json
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import answer
 
-from serve.cli import main
 from serve.reader.reader import Reader
 from store.home.errors import IdConflict, LogCorrupt
 from store.home.instants import new_id
@@ -139,7 +136,7 @@ def test_the_log_stays_append_only_for_everybody_else(worn, tamper):
 
 
 def test_the_same_receipt_again_is_known_though_it_was_put_away(worn):
-    event = next(one for one in worn.log.read() if isinstance(one.body, Surfaced))
+    event = next(event for event in worn.log.read() if isinstance(event.body, Surfaced))
     compacted(worn)
     assert not worn.log.append([event])[0].is_new
     other = Event(event.id, NOW, Acted(tool="Bash"), event.id)
@@ -173,7 +170,7 @@ print("done")
     assert writer.stdout.readline() == "ready\n"
     assert compacted(worn).events == 300
     assert writer.communicate()[0] == "done\n"
-    assert {f"w{number}" for number in range(300)} <= {one.id for one in worn.log.read()}
+    assert {f"w{number}" for number in range(300)} <= {event.id for event in worn.log.read()}
     assert integrity.problems(worn.log) == []
 
 
@@ -232,7 +229,7 @@ def test_a_segment_that_is_lost_is_named_and_stops_neither_recall_nor_writes(
     for problems in (
         integrity.problems(worn.log),
         verify(worn.tenant, worn.log, worn.embedder).problems,
-        [one.what for one in looked_at(worn.log)],
+        [finding.what for finding in looked_at(worn.log)],
     ):
         assert len(problems) == 1 and path.name in problems[0] and "backup" in problems[0]
     with pytest.raises(LogCorrupt, match=path.name):
@@ -264,17 +261,10 @@ print("pyarrow.parquet" in sys.modules)
 @pytest.mark.usefixtures("jobs_here")
 def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
     receipts(built.log, at=time.time_ns() // 1_000 - 100 * DAY)
-    told = mnemolog("archive", "--compact", "--dry-run")
+    told = answer("archive", "--compact", "--dry-run")
     assert told["events"] == 300 and told["bytes"] > 10_000 and not told["segments"]
     assert built.log.segments() == []
-    done = mnemolog("archive", "--compact")
+    done = answer("archive", "--compact")
     assert done["events"] == 300 and done["bytes_after"] < done["bytes_before"]
     assert [segment.name for segment in built.log.segments()] == done["segments"]
     assert integrity.problems(built.log) == []
-
-
-def mnemolog(*words: str) -> Any:
-    """Run a command as a person would; return what it says as JSON."""
-    done = CliRunner().invoke(main, [*words, "--json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout.splitlines()[-1])

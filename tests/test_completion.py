@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
+from command_line import run
 
 from serve.cli import main
 from store.home.tenant import tenant
@@ -25,10 +25,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         result = run("record", f"Deploys of {project}", "--id", id_, "--project", project)
         assert result.exit_code == 0
     return tmp_path / "home"
-
-
-def run(*words: str):
-    return CliRunner().invoke(main, words)
 
 
 def offered(*words: str) -> list[str]:

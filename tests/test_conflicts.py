@@ -1,13 +1,11 @@
 """What cannot hold together is found, with both sides and what settles it; else nothing."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import answer, run, succeed
 
-from serve.cli import main
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant
 from store.log import commands
@@ -37,16 +35,16 @@ def listed(request, tenant: Tenant, log: EventLog, clock: Clock) -> Listed:
     def run(*words: str) -> list[dict[str, Any]]:
         if request.param == "built":
             build.rebuild(tenant, log, LexicalEmbedder(), clock())
-        done = CliRunner().invoke(main, ["conflicts", *words, "--json"])
-        assert done.exit_code == 0, done.output
-        found: list[dict[str, Any]] = json.loads(done.output)["conflicts"]
-        return found
+        conflicts: list[dict[str, Any]] = answer("conflicts", *words)["conflicts"]
+        return conflicts
 
     return run
 
 
 def ids(found: list[dict[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(one["what"], tuple(side["id"] for side in one["sides"])) for one in found]
+    return [
+        (conflict["what"], tuple(side["id"] for side in conflict["sides"])) for conflict in found
+    ]
 
 
 def test_a_value_replaced_by_another_speaker_is_one_and_by_its_own_is_none(say, listed):
@@ -104,7 +102,7 @@ def test_a_link_of_conflict_counts_while_both_ends_hold(log: EventLog, clock: Cl
     (found,) = listed()
     assert ids([found]) == [("linked", (one, other))]
     words = found["settle"][0].split()[1:]
-    assert CliRunner().invoke(main, words).exit_code == 0
+    succeed(*words)
     assert listed() == []
 
 
@@ -126,10 +124,10 @@ def test_what_rests_on_a_file_that_changed_is_listed_with_the_file(
 def test_conflicts_are_shown_to_people_without_control_characters(say):
     say("us\x1b[31m region", key="deploy.region", value="us\x1b[31m", created_by="Anna Smith")
     say("eu region", key="deploy.region", value="eu", created_by="Bob Lee")
-    text = CliRunner().invoke(main, ["conflicts"]).output
+    text = run("conflicts").output
     assert "1. deploy.region: another author's value was replaced" in text
     assert "\x1b" not in text and "$ mnemolog history deploy.region" in text
 
 
 def test_a_memory_that_agrees_has_none(log: EventLog):
-    assert CliRunner().invoke(main, ["conflicts"]).output == "no conflicts\n"
+    assert run("conflicts").output == "no conflicts\n"

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import answer, run
 from hosts_home import settle, tree
 
-from serve.cli import main
 from serve.hosts import HOSTS
 
 ROOT = Path(__file__).parents[1]
@@ -29,16 +28,6 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(folder)
     return folder
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
-
-
-def answer(*words: str) -> dict:
-    result = run(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
 
 
 def test_hosts_are_listed_with_what_is_there_and_connected(user: Path):
@@ -127,8 +116,8 @@ def test_disconnecting_says_what_it_did(user: Path, home: Path):
     before = tree(user)
     answer("connect", "claude-code", "opencode", "--yes")
     done = answer("disconnect", "claude-code", "opencode", "--yes")["hosts"]
-    assert [one["changed"] for one in done] == [True, True]
-    assert all(Path(one["backup"]).is_dir() for one in done)
+    assert [host["changed"] for host in done] == [True, True]
+    assert all(Path(host["backup"]).is_dir() for host in done)
     assert tree(user) == before
 
 

@@ -26,7 +26,9 @@ def home_of(built: Built) -> Path:
 def place(built: Built, name: str) -> Place:
     projection, _, table = name.partition(".")
     found = forged_write.places(home_of(built))
-    return next(one for one in found if (one.projection, one.table) == (projection, table))
+    return next(
+        column for column in found if (column.projection, column.table) == (projection, table)
+    )
 
 
 def forge(built: Built, name: str, column: str, first: object) -> None:
@@ -149,7 +151,7 @@ def test_a_manifest_ahead_of_a_log_that_lost_nothing_is_not_served(built: Built)
 def test_snapshots_of_another_log_are_not_served(built: Built):
     at = place(built, "memories.memories")
     table = forged_write.read(home_of(built), at)
-    ids = pa.array([f"{one}-of-another" for one in column_array(table, "id").to_pylist()])
+    ids = pa.array([f"{id_}-of-another" for id_ in column_array(table, "id").to_pylist()])
     table = table.set_column(0, table.schema.field("id"), ids)
     forged_write.put(home_of(built), at, table)
     assert "is of another log" in notices(built)

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import run
 
-from serve.cli import main
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
@@ -145,5 +144,5 @@ def test_many_values_are_a_series_and_no_conflict(say, ask: Ask):
 def test_conflicts_lists_a_correction_without_a_key(say):
     say("Our database port is 5432.")
     say("Correction: our database port is 5433, not 5432.")
-    shown = CliRunner().invoke(main, ["conflicts"]).output
+    shown = run("conflicts").output
     assert "5432 / 5433" in shown

@@ -68,7 +68,7 @@ def drawn(tab: "Tab", wanted: set[str]) -> set[str]:
     for name in wanted:
         nodes.filter(has_text=name).first.wait_for()
     told = nodes.all_text_contents()
-    return {name for name in wanted if any(one.startswith(name) for one in told)}
+    return {name for name in wanted if any(text.startswith(name) for text in told)}
 
 
 def test_the_graph_has_a_node_for_every_asset_of_a_build(page, tab, tmp_path):

@@ -201,7 +201,11 @@ def test_of_a_large_graph_as_much_is_drawn_as_can_be_read(tmp_path: Path, log: E
 def test_communities_are_lists_that_need_no_script(owner: Browser, log: EventLog, tmp_path: Path):
     teams = [[f"{team}/{name}.py" for name in "abcd"] for team in ("red", "blue")]
     texts = [
-        f"{one} with {other}" for team in teams for one in team for other in team if one < other
+        f"{member} with {other}"
+        for team in teams
+        for member in team
+        for other in team
+        if member < other
     ]
     commands.record_batch(log, [Draft(content=text) for text in texts], NOW)
     build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
@@ -212,7 +216,7 @@ def test_communities_are_lists_that_need_no_script(owner: Browser, log: EventLog
     assert len({group[name] for name in teams[0]}) == len({group[name] for name in teams[1]}) == 1
     assert group["red/a.py"] != group["blue/a.py"]
     assert page.count('class="community"') == len(
-        {one for one in group.values() if one is not None}
+        {community for community in group.values() if community is not None}
     )
     tenants.close()
 

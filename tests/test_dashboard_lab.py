@@ -1,6 +1,5 @@
 """The recall lab: what every stage did, two settings side by side, an address that asks again."""
 
-from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
@@ -23,7 +22,7 @@ from serve.hosts.event import HookEvent
 from serve.hosts.host import Host
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
-from store.home.config import Choices, Settings
+from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.log import commands
@@ -36,10 +35,8 @@ USUAL = Choices()
 
 
 @pytest.fixture
-def tenants(built: Built) -> Iterator[OpenTenants]:
-    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
-    yield opened
-    opened.close()
+def tenants(built_tenants: OpenTenants) -> OpenTenants:
+    return built_tenants
 
 
 @pytest.fixture
@@ -216,7 +213,7 @@ def test_each_hit_has_its_chance_and_what_is_over_the_bar_is_said(
     assert preview.weighed[0].chance >= preview.weighed[0].bar == 0.5
     assert preview.weighed[0].hit.memory.id in preview.block.ids
     quiet = said(tenants, "please paint the fence of the garden in green")
-    assert not quiet.block.text and all(one.chance < one.bar for one in quiet.weighed)
+    assert not quiet.block.text and all(hit.chance < hit.bar for hit in quiet.weighed)
 
 
 def test_lasting_words_are_said_to_be_kept_and_are_not(owner: Browser, built: Built):

@@ -118,7 +118,7 @@ def test_lessons_are_sorted_by_a_column(owner: Browser, log: EventLog, sort: str
     seed_lessons(log)
     page = owner.get(f"{LESSONS}?sort={sort}").text
     others = {"works", "dead"} - {first}
-    assert all(page.index(f"memory/{first}") < page.index(f"memory/{one}") for one in others)
+    assert all(page.index(f"memory/{first}") < page.index(f"memory/{id_}") for id_ in others)
     assert page.count("aria-sort") == 1
 
 
@@ -234,7 +234,7 @@ def test_goals_are_told_by_how_they_stand(owner: Browser, log: EventLog):
 def test_milestones_are_told_by_chain_in_their_order(owner: Browser, log: EventLog):
     seed_goals(log)
     page = owner.get(GOALS).text
-    places = [page.index(one) for one in ("way", "step 0", "step 1", "step 2")]
+    places = [page.index(text) for text in ("way", "step 0", "step 1", "step 2")]
     assert places == sorted(places)
 
 

@@ -329,7 +329,7 @@ def test_undo_brings_back_each_state_as_it_was(owner, tenants, remember, log):
     commands.supersede(log, old, kept, NOW)
     page = change(owner, "forget", kept, away, old)
     undo(owner, page)
-    assert [state(tenants, one) for one in (kept, away, old)] == [
+    assert [state(tenants, id_) for id_ in (kept, away, old)] == [
         "active",
         "archived",
         "superseded",
@@ -364,7 +364,7 @@ def test_tags_and_pins_are_put_on_many(owner, remember, log, tenants):
     change(owner, "pin", *ids)
     with tenants.get("default").reader.view() as view:
         found = [view.tail.find(id_) for id_ in ids]
-    assert [(one.tags, one.pinned) for one in found] == [(("deploy",), True)] * 2
+    assert [(memory.tags, memory.pinned) for memory in found] == [(("deploy",), True)] * 2
     assert "left as they were" in change(owner, "tag", *ids, tag="deploy").text
     assert "not taken back" in undo(owner, page).text  # they were pinned since
 
@@ -534,7 +534,7 @@ def test_the_history_shows_each_revision_and_puts_one_back(owner, remember, log,
     page = owner.get(f"/t/default/memory/{id_}").text
     assert re.search(r"<del[^>]*>We deploy on Mondays</del>", page)
     assert re.search(r"<ins[^>]*>We deploy on Fridays</ins>", page)
-    first = next(one.seq for one in log.events_for(id_) if isinstance(one.body, Revised))
+    first = next(event.seq for event in log.events_for(id_) if isinstance(event.body, Revised))
     newest = str(log_queries.newest_change(log, id_))
     owner.post(f"/t/default/memory/{id_}/put-back", step=str(first), seen=newest)
     with tenants.get("default").reader.view() as view:
@@ -600,7 +600,7 @@ def test_recalls_are_listed_a_page_at_a_time(owner, remember, tenants):
     assert more is not None
     second = owner.get(more[1].replace("&amp;", "&")).text
     listed = [re.findall(r'href="/t/default/recall/(\w+)"', page) for page in (first, second)]
-    assert [len(one) for one in listed] == [RECALLS, 2]
+    assert [len(ids) for ids in listed] == [RECALLS, 2]
     assert {*listed[0], *listed[1]} == made
 
 

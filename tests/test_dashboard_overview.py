@@ -1,21 +1,16 @@
 """The overview: every figure, what went wrong, and counters that move while somebody looks."""
 
-import json
-from collections.abc import Iterator
-
 import pytest
-from click.testing import CliRunner
+from command_line import answer, succeed
 from conftest import NOW, Built
 from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser, tab
 from drafts import draft
 from flask import Flask
 from test_hazards import SKIPS
 
-from serve.cli import main
 from serve.reports.tenant_statistics import DAY, timeline
 from serve.server.open_tenants import OpenTenants
 from store.home import failures
-from store.home.config import Settings
 from store.home.instants import moment
 from store.log import commands
 from store.log.commands import Draft
@@ -30,10 +25,8 @@ HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
 
 
 @pytest.fixture
-def tenants(built: Built) -> Iterator[OpenTenants]:
-    opened = OpenTenants(Settings(built.tenant.root.parents[1]))
-    yield opened
-    opened.close()
+def tenants(built_tenants: OpenTenants) -> OpenTenants:
+    return built_tenants
 
 
 @pytest.fixture
@@ -111,7 +104,7 @@ def test_what_needs_attention_comes_first_then_use_then_figures(owner: Browser, 
 def test_status_overview_lessons_and_plans_count_the_same_things(
     owner: Browser, built: Built, tenants: OpenTenants
 ):
-    assert "waiting   nothing" in mnemolog("status")
+    assert "waiting   nothing" in succeed("status").stdout
     stated = ("We never deploy on Fridays", "Uploads are tried five times", "Anna reviews SQL")
     drafts = [Draft(kind="statement", content=text) for text in stated]
     drafts.append(Draft(content=SKIPS, trust="agent"))
@@ -127,16 +120,16 @@ def test_status_overview_lessons_and_plans_count_the_same_things(
     quarantined = Quarantined(check="no_secrets", reason="a key")
     built.log.append([Event("q", NOW, quarantined, "m02")])
 
-    said = mnemolog("status")
+    said = succeed("status").stdout
     assert (
         "waiting   3 statements, 1 lesson of an agent, 1 note held back from agents, 1 draft: "
         "`mnemolog lessons`; 1 plan: `mnemolog plans`; 1 memory in quarantine: "
         "`mnemolog quarantine`" in said
     )
-    counts = json.loads(mnemolog("status", "--json"))["waiting"]
-    assert sum(counts.values()) == 8 == json.loads(mnemolog("stats", "--json"))["waiting"]
-    assert len(json.loads(mnemolog("lessons", "--json"))["drafts"]) == 6
-    (plan,) = json.loads(mnemolog("plans", "--json"))["plans"]
+    counts = answer("status")["waiting"]
+    assert sum(counts.values()) == 8 == answer("stats")["waiting"]
+    assert len(answer("lessons")["drafts"]) == 6
+    (plan,) = answer("plans")["plans"]
     assert plan["state"] == "waiting"
     page = owner.get(PAGE).text
     assert "nothing waits for your decision" not in page
@@ -154,7 +147,7 @@ def test_a_figure_leads_to_its_rows(owner: Browser, built: Built):
 def test_what_waits_is_decided_on_the_overview_itself(owner: Browser, built: Built):
     stated = ("We never deploy on Fridays", "Uploads are tried five times", "Anna reviews SQL")
     drafts = [Draft(kind="statement", content=text) for text in (*stated, "Ports end in 7")]
-    ids = [one.event.id for one in commands.record_batch(built.log, drafts, NOW)]
+    ids = [result.event.id for result in commands.record_batch(built.log, drafts, NOW)]
     page = owner.get(PAGE).text
     assert "4 statements" in page and "the newest:" in page
     inbox = page.partition("For your decision")[2].partition("</section>")[0]
@@ -164,12 +157,6 @@ def test_what_waits_is_decided_on_the_overview_itself(owner: Browser, built: Bui
     after = owner.follow(owner.post(f"/t/default/lessons/{shown}", answer="accept", back=PAGE))
     assert "Accepted: it is now a rule." in after.text and "3 statements" in after.text
     assert f'action="/t/default/lessons/{shown}"' not in after.text
-
-
-def mnemolog(*words: str) -> str:
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def test_memories_are_drawn_by_when_they_happened(built: Built, tenants: OpenTenants):

@@ -1,15 +1,14 @@
 """What happened, day by day; what a session is told; what is open: from the log, by no model."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import answer, run, succeed
 from test_app import TOKEN, get
 
 from serve.app import create_app
-from serve.cli import environment, main
+from serve.cli import environment
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.reports.overviews import digest, digest_payload
@@ -106,7 +105,7 @@ def test_a_digest_of_a_project_has_no_work_of_another(log: EventLog, home: Path)
 
 def test_open_goals_come_the_next_due_first(log: EventLog, home: Path):
     found = told(log, home, NOW - DAY)["open"]
-    assert [(one["id"], one.get("due"), one.get("overdue")) for one in found] == [
+    assert [(goal["id"], goal.get("due"), goal.get("overdue")) for goal in found] == [
         ("g2", "2026-09-20", True),
         ("g3", "2026-12-24", None),
         ("g1", None, None),
@@ -136,23 +135,15 @@ def test_http_tells_the_same_digest(log: EventLog, home: Path):
     tenants.close()
 
 
-def run(*args: str) -> Result:
-    done = CliRunner().invoke(main, [*args])
-    assert done.exit_code == 0, done.output
-    return done
-
-
 def test_the_command_line_tells_a_digest(log: EventLog, home: Path):
-    assert json.loads(run("digest", "--json", "--all-projects").stdout) == told(
-        log, home, NOW - 7 * DAY
-    )
-    lines = run("digest", "--since", "yesterday").stdout.splitlines()
+    assert answer("digest", "--all-projects") == told(log, home, NOW - 7 * DAY)
+    lines = succeed("digest", "--since", "yesterday").stdout.splitlines()
     assert lines[0] == "2026-09-20" and "  Done     m2  what m2 says" in lines
     assert "           g2  [overdue since 2026-09-20] what g2 says" in lines
 
 
 def test_the_command_line_lists_goals_and_chains_in_order(log: EventLog):
-    assert run("goals").stdout.splitlines() == [
+    assert succeed("goals").stdout.splitlines() == [
         "  open     g2  [overdue since 2026-09-20] what g2 says",
         "  open     g3  [due 2026-12-24] what g3 says",
         "  open     g1  [50%] what g1 says",
@@ -161,8 +152,8 @@ def test_the_command_line_lists_goals_and_chains_in_order(log: EventLog):
         "  2026-09-18 m1  what m1 says",
         "  2026-09-20 m2  what m2 says",
     ]
-    run("goal", "g1", "--due", "2026-10-01")
-    found = json.loads(run("goals", "--json").stdout)
+    succeed("goal", "g1", "--due", "2026-10-01")
+    found = answer("goals")
     assert ids(found["goals"]) == ["g2", "g1", "g3"] and ids(found["chains"]["queue"]) == [
         "m1",
         "m2",
@@ -170,16 +161,16 @@ def test_the_command_line_lists_goals_and_chains_in_order(log: EventLog):
 
 
 def test_a_goal_is_set_with_the_day_it_is_due(home: Path):
-    run("record", "Ship the release", "--kind", "goal", "--id", "g1", "--due", "2026-12-01")
-    run("goal", "g1", "--progress", "0.5")
-    assert "[50%, due 2026-12-01] Ship the release" in run("goals").stdout
-    refused = CliRunner().invoke(main, ["record", "Ship it", "--due", "2026-12-01"])
+    succeed("record", "Ship the release", "--kind", "goal", "--id", "g1", "--due", "2026-12-01")
+    succeed("goal", "g1", "--progress", "0.5")
+    assert "[50%, due 2026-12-01] Ship the release" in succeed("goals").stdout
+    refused = run("record", "Ship it", "--due", "2026-12-01")
     assert refused.exit_code == 2
 
 
 def test_the_brief_is_what_a_session_is_told(home: Path):
-    run("record", "The port is seven")
-    assert run("brief").stdout.startswith("nothing")
-    run("record", "We chose Postgres", "--kind", "decision", "--id", "d1")
-    told = json.loads(run("brief", "--json").stdout)
-    assert ids(told["notes"]) == ["d1"] and run("brief").stdout == told["text"] + "\n"
+    succeed("record", "The port is seven")
+    assert succeed("brief").stdout.startswith("nothing")
+    succeed("record", "We chose Postgres", "--kind", "decision", "--id", "d1")
+    told = answer("brief")
+    assert ids(told["notes"]) == ["d1"] and succeed("brief").stdout == told["text"] + "\n"

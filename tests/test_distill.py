@@ -54,7 +54,7 @@ def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
     opened = agent.tenants.get("default")
     ids = [event.id for event in agent.events("recorded") if event.body.made]
     found = [opened.reader.answer(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
-    return [one for one in found if one is not None and one.state == state]
+    return [memory for memory in found if memory is not None and memory.state == state]
 
 
 def fails_until(agent: Agent, cure: str, command: str = "make test", error: str = RED) -> None:

@@ -30,7 +30,9 @@ def read(asked: Asked) -> list[dict[str, str]]:
 
 def ids(asked: Asked, words: str, by: str = "") -> list[str]:
     """Return the ids of the lines that say some words."""
-    return [one["id"] for one in read(asked) if words in one["text"] and one["by"].startswith(by)]
+    return [
+        line["id"] for line in read(asked) if words in line["text"] and line["by"].startswith(by)
+    ]
 
 
 @pytest.fixture
@@ -223,7 +225,7 @@ def test_a_budget_spent_in_the_middle_keeps_what_was_done(agent: Agent, model: M
     model.usage = (20_000, 1_000)
 
     def answers(asked: Asked) -> object:
-        line = next(one for one in read(asked) if one["by"] == "person")
+        line = next(line for line in read(asked) if line["by"] == "person")
         text = f"The person wanted this: {line['text']}."
         return {"lessons": [{"kind": "fact", "text": text, "ids": [line["id"]]}]}
 
@@ -307,11 +309,11 @@ def under_attack(agent: Agent, number: int) -> str:
 
 def obeys(asked: Asked) -> object:
     """Make a lesson of every order, citing the tool that gave it, the person, or all but it."""
-    told = next((one for one in read(asked) if one["by"] == "tool"), None)
+    told = next((line for line in read(asked) if line["by"] == "tool"), None)
     if told is None:  # its words were our own block's, which are never kept
         return {"lessons": []}
-    person = [one["id"] for one in read(asked) if one["by"] == "person"][:1]
-    agents = [one["id"] for one in read(asked) if one["by"] == "agent"]
+    person = [line["id"] for line in read(asked) if line["by"] == "person"][:1]
+    agents = [line["id"] for line in read(asked) if line["by"] == "agent"]
     text = told["text"][:500].ljust(12, ".")
     lessons = [
         {"kind": kind, "text": text, "ids": cited}
@@ -342,7 +344,7 @@ def test_no_order_of_a_tool_ever_becomes_a_rule_or_is_said_unasked(
         text += fresh.runs("make test") + fresh.runs(f"make {word}")
     told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     assert told
-    orders = [one for one in told if "canary" in json.dumps({**one, "user_asked": ""})]
+    orders = [line for line in told if "canary" in json.dumps({**line, "user_asked": ""})]
     assert [
         order for order in orders if not set(order) <= OF_A_TURN | {"note", "by", "context"}
     ] == []  # quoted

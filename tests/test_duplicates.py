@@ -1,13 +1,12 @@
 """Duplicates are linked, by strict evidence; the texts of no other memories are."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from command_line import answer
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 
-from serve.cli import main
 from store.derived.duplicates import DUPLICATES_PROJECTION, Duplicates, Link
 from store.log import commands
 from store.log.commands import Draft
@@ -129,22 +128,12 @@ def test_a_forgotten_one_has_no_link_and_restored_it_has(built, links, clock: Cl
     assert named(built) == [("d1", "d0", "near")]
 
 
-def test_show_names_the_duplicates(built, links, run):
+def test_show_names_the_duplicates(built, links):
     links(*drafts("The port is 80", "the port is 80.", "The port is 81"))
-    shown = run("show", "d0", "--json")["duplicates"]
-    assert [(one["id"], one["kind"], one["state"]) for one in shown] == [("d1", "near", "active")]
-    update = run("show", "d2", "--json")["duplicates"][0]
+    shown = answer("show", "d0")["duplicates"]
+    assert [(duplicate["id"], duplicate["kind"], duplicate["state"]) for duplicate in shown] == [
+        ("d1", "near", "active")
+    ]
+    update = answer("show", "d2")["duplicates"][0]
     assert (update["id"], update["was"], update["becomes"]) == ("d1", "80", "81")
     assert not update["is_newer"]
-
-
-@pytest.fixture
-def run() -> Callable[..., dict]:
-    from click.testing import CliRunner
-
-    def invoke(*words: str) -> dict:
-        result = CliRunner().invoke(main, [*words])
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-    return invoke

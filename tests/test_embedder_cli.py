@@ -11,13 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command_line import run
 from embedding_server import DIMENSION, EmbeddingServer
 from msgspec.structs import replace
 from test_token_table import write
 from tiny_model import write_bert, write_packed
 
-from serve.cli import main
 from store.embedders import model_catalog
 from store.embedders.embedder import make_embedder
 from store.embedders.packed_model import FILE
@@ -47,10 +47,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
     made.stop()
 
 
-def run(*words: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(main, words, input=stdin)
-
-
 def of(result: Result) -> dict:
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -65,16 +61,16 @@ def test_the_list_has_what_is_here_and_marks_what_is_used(home: Path):
     write(home / "models/table")
     (home / "models/empty").mkdir()
     listed = of(run("embedder", "list", "--json"))
-    here = {one["name"]: one["current"] for one in listed["here"]}
+    here = {model["name"]: model["current"] for model in listed["here"]}
     wanted = {"lexical", f"onnx:{home / 'models/tiny'}", f"table:{home / 'models/table'}"}
     assert wanted <= here.keys()
     assert [name for name, current in here.items() if current] == ["lexical"]
     assert not any("empty" in name for name in here)
-    assert any(one["name"].startswith("litellm:") for one in listed["others"])
+    assert any(model["name"].startswith("litellm:") for model in listed["others"])
 
 
 def test_without_a_model_lexical_is_recommended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if "-packages" not in one])
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if "-packages" not in path])
     said = of(run("embedder", "recommend", "--json"))
     assert said["name"] == "lexical" and "embedder install multilingual" in said["then"]
 
@@ -117,7 +113,7 @@ def test_a_model_is_compared_installed_and_switched_to_by_its_name(
     home: Path, tmp_path: Path, catalog: model_catalog.CatalogModel
 ):
     before = of(run("embedder", "recommend", "--json"))["models"]
-    assert [one["installed_as"] for one in before] == ["lexical", None]
+    assert [model["installed_as"] for model in before] == ["lexical", None]
     said = of(run("embedder", "install", "tiny-e5", "--from", str(tmp_path / "made"), "--json"))
     setting = f"onnx:{home / 'models/Tiny-E5'}"
     assert said["setting"] == setting

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from api_client import OURS, TOKEN
 from background import until
-from click.testing import CliRunner, Result
+from command_line import run
 from conftest import NOW, TEXTS, Built
 from dashboard_page import browser
 from embedding_server import EmbeddingServer
@@ -22,7 +22,6 @@ from tiny_model import write_bert
 
 import serve.server.open_tenants
 from serve.app import create_app
-from serve.cli import main
 from serve.cli import processes as cli_processes
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
@@ -101,7 +100,7 @@ def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_
     built: Built,
 ):
     other = Model()
-    models: dict[str, Embedder] = {one.model: one for one in (built.embedder, other)}
+    models: dict[str, Embedder] = {embedder.model: embedder for embedder in (built.embedder, other)}
     reader = Reader(built.tenant, built.log, built.embedder, polled=True, find_embedder=models.get)
     of_manifest = {built.manifest.number: built.embedder.model}
     stop, answers = threading.Event(), list[Answer]()
@@ -289,10 +288,6 @@ def test_a_server_turns_to_a_new_embedder_and_back_without_a_restart(
 
 
 # The command
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 @pytest.fixture

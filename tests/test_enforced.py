@@ -79,7 +79,7 @@ def test_with_ask_the_user_is_asked_and_the_model_told_once(start: Start):
     agent = start("ask")
     learn(agent)
     first, second = before(agent), before(agent)
-    assert [one["permissionDecision"] for one in (first, second)] == ["ask", "ask"]
+    assert [answer["permissionDecision"] for answer in (first, second)] == ["ask", "ask"]
     assert RULE in first["additionalContext"] and "additionalContext" not in second
     assert RULE in second["permissionDecisionReason"]
 

@@ -52,7 +52,7 @@ def test_every_tenant_of_a_home_has_its_origin(tmp_path: Path):
     for name in ("default", "work", "default"):
         path = tmp_path / "tenants" / name / "log.sqlite"
         with EventLog(path, create=True) as log:
-            found |= {one.event.origin for one in log.append([memory("a"), memory(name)])}
+            found |= {result.event.origin for result in log.append([memory("a"), memory(name)])}
     assert len(found) == 1
 
 

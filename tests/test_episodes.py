@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import answer, succeed
 from hook_session import Session, notes, opened, speaks_where_recall_is_sure
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,7 +13,6 @@ from test_app import TOKEN, get
 
 from serve.app import create_app
 from serve.cli import environment as cli
-from serve.cli import main
 from serve.reader.filters import Filter
 from serve.reader.view import newest
 from serve.recall.analysis import default_question
@@ -214,8 +213,7 @@ def test_episodes_are_in_no_list_but_where_they_are_asked_for(session: Session):
             assert [memory.id for memory in newest(view, Filter(session.at, ""), 9)] == ["fact"]
             of_kind = Filter(session.at, "", kinds=(EPISODE,))
             assert [memory.id for memory in newest(view, of_kind, 9)] == [id_]
-    listed = CliRunner().invoke(main, ["list", "--json"])
-    assert listed.exit_code == 0, listed.output
+    listed = succeed("list", "--json")
     assert id_ not in listed.output and "fact" in listed.output
     assert [json.loads(line)["id"] for line in export(session.log, session.at)] == ["fact"]
 
@@ -296,12 +294,11 @@ def test_the_beginning_of_an_episodes_id_names_it_everywhere(session: Session):
     client = create_app(
         session.tenants, TOKEN, lambda: session.at, hook_deadline_s=30.0
     ).test_client()
-    answer = get(client, f"/v1/memories/{short}")
-    assert (answer.status_code, answer.json["id"], answer.json["kind"]) == (200, id_, EPISODE)
+    shown = get(client, f"/v1/memories/{short}")
+    assert (shown.status_code, shown.json["id"], shown.json["kind"]) == (200, id_, EPISODE)
     assert get(client, "/v1/memories/01ZZZZZZZZ").status_code == 404
     assert commands.resolve(session.log, short) == id_
-    shown = CliRunner().invoke(main, ["show", short, "--json"])
-    assert shown.exit_code == 0 and json.loads(shown.stdout)["id"] == id_
+    assert answer("show", short)["id"] == id_
 
 
 def test_an_id_that_could_be_two_is_refused_with_both(session: Session):
@@ -347,8 +344,7 @@ def test_an_erased_episode_leaves_nothing_of_its_turn_and_all_of_the_others(
     session.ask("has the tracker a cache?")
     session.stop("It has.")
     session.tenants.close()
-    done = CliRunner().invoke(main, ["erase", first[:14], "--yes", "--json"])
-    assert done.exit_code == 0, done.output
+    succeed("erase", first[:14], "--yes", "--json")
     gone = ("zanzibar", "quokka", "outage", "parcel_tracker", "test_parcel")
     for path in home.rglob("*"):
         text = path.read_bytes() if path.is_file() else b""

@@ -1,16 +1,13 @@
 """What was erased is in no file, comes back in no way, and takes what was made of it along."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from agent import Agent
-from click.testing import CliRunner
+from command_line import answer, run
 from test_pretool import agent, tenants
 
-from serve.cli import main
 from serve.reader.reader import Reader
 from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import BuildBusy, Conflict, NotFound
@@ -244,7 +241,7 @@ def test_what_was_written_before_the_erasing_can_be_sent_again(built, clock: Clo
     event = commands.change_event(built.log, "e1", Revised(importance=0.5), clock())
     built.log.append([event])
     erasing.erase(built.log, ["e1"], clock())
-    assert [one.is_new for one in built.log.append([event])] == [False]
+    assert [result.is_new for result in built.log.append([event])] == [False]
 
 
 def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock):
@@ -255,8 +252,10 @@ def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock
     before = {path.name for path in folder.iterdir()}
     erasing.erase(built.log, ["e1"], clock())
     assert before.isdisjoint(path.name for path in folder.iterdir())
-    followed = [one.body for one in built.log.events_for("e1") if isinstance(one.body, Followed)]
-    assert {(one.verdict, one.evidence) for one in followed} == {("followed", None)}
+    followed = [
+        event.body for event in built.log.events_for("e1") if isinstance(event.body, Followed)
+    ]
+    assert {(body.verdict, body.evidence) for body in followed} == {("followed", None)}
     assert integrity.problems(built.log) == []
 
 
@@ -278,13 +277,6 @@ def test_a_plan_that_waits_and_rests_on_it_can_not_be_applied(built, clock: Cloc
     assert found.state == "stale" and found.body.steps[0].before == {}
 
 
-def mnemolog(*words: str) -> Any:
-    """Run a command as a person would; return what it says as JSON."""
-    done = CliRunner().invoke(main, [*words, "--json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.mark.usefixtures("jobs_here")
 def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agent):
     tenant = agent.tenants.get("default")
@@ -298,12 +290,12 @@ def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agen
     plans.apply(tenant.log, plans.propose(tenant.log, plan, now).id, now)
     assert "pnpm" in agent.runs("npm install")
     build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), now)
-    done = mnemolog("erase", "e1", "--yes")
+    done = answer("erase", "e1", "--yes")
     assert done["made"] == ["l1"] and done["is_settled"]
     assert agent.again("s2").runs("npm install") == ""
     files = [path for path in tenant.tenant.root.rglob("*") if path.is_file()]
     assert not [path for path in files if SECRET.encode() in path.read_bytes().lower()]
-    assert mnemolog("verify")["ok"]
+    assert answer("verify")["ok"]
 
 
 @pytest.mark.usefixtures("jobs_here")
@@ -321,7 +313,7 @@ def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
 
     assert holding()
     words = ["erase", "--secret", "--yes"]
-    done = CliRunner().invoke(main, words, input=f"{secret}\n")
+    done = run(*words, stdin=f"{secret}\n")
     assert done.exit_code == 0, done.output
     assert secret not in done.output
     assert not holding()
@@ -330,13 +322,13 @@ def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
 
 @pytest.mark.parametrize("said", ["", "!!\n", "two\nlines\n"])
 def test_what_is_no_secret_is_refused(built, said: str):
-    done = CliRunner().invoke(main, ["erase", "--secret", "--yes"], input=said)
+    done = run("erase", "--secret", "--yes", stdin=said)
     assert done.exit_code == 2
     assert "--secret: give one line with a letter or digit in it" in done.stderr
 
 
 def test_asked_first_and_told_what_would_go(built):
-    told = mnemolog("erase", "m00", "m01", "--dry-run")
+    told = answer("erase", "m00", "m01", "--dry-run")
     assert told["ids"] == ["m00", "m01"] and told["events"] == 2
     assert rows(built, built.rebuild()).find("m00").content
 

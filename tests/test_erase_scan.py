@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
+from command_line import answer, run, succeed
 from pyarrow import ipc, parquet
 
 from pipelines.jobs.archive import write_archive
-from serve.cli import main
 from serve.cli.erase import _build_anew
 from serve.server import processes
 from store.home.config import Settings
@@ -62,7 +61,7 @@ def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def erased(*words: str) -> Any:
     """Return the receipt of an erasing by the command, be it clean or not."""
-    done = CliRunner().invoke(main, ["erase", *words, "--yes", "--json"])
+    done = run("erase", *words, "--yes", "--json")
     assert done.exit_code in (0, 1), done.output
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -220,9 +219,7 @@ def talk(built, clock: Clock) -> None:
 
 def test_a_text_is_erased_wherever_it_is_said(built, clock: Clock):
     talk(built, clock)
-    told_first = json.loads(
-        CliRunner().invoke(main, ["erase", "--text", "zanzibar", "--dry-run", "--json"]).stdout
-    )
+    told_first = answer("erase", "--text", "zanzibar", "--dry-run")
     assert told_first["ids"] == ["e1"]
     assert told_first["cut"] == {
         "action": 1,
@@ -258,7 +255,7 @@ def test_an_event_and_a_session_are_erased_by_their_ids(built, clock: Clock):
 def test_an_event_that_cannot_lose_its_texts_is_refused_by_name(built, clock: Clock):
     body = Judged(verdicts={"m01": 1.0}, evidence={"m01": "of zanzibar"})
     built.log.append([Event("j1", clock(), body, "r1")])
-    done = CliRunner().invoke(main, ["erase", "j1", "--dry-run"])
+    done = run("erase", "j1", "--dry-run")
     assert done.exit_code != 0 and "--text" in done.output
     assert erased("--text", "zanzibar")["cut"] == 1
 
@@ -275,14 +272,14 @@ def test_a_session_is_named_by_the_first_letters_of_its_id(built, clock: Clock):
             [Event(f"e{name}", clock(), Prompted(prompt="hi"), f"e{name}", session=name)]
         )
     words = ("erase", "--dry-run", "--session")
-    ambiguous = CliRunner().invoke(main, [*words, "5f0c"])
+    ambiguous = run(*words, "5f0c")
     assert ambiguous.exit_code == 2 and "5f0c1f2e, 5f0c77aa" in ambiguous.output
-    assert CliRunner().invoke(main, [*words, "5f0c1"]).exit_code == 0
+    succeed(*words, "5f0c1")
 
 
 @pytest.mark.parametrize("words", [(), ("--text", "--"), ("--session", "nobody"), ("nothing",)])
 def test_what_is_nowhere_is_not_erased(built, words: tuple[str, ...]):
-    assert CliRunner().invoke(main, ["erase", *words, "--yes"]).exit_code != 0
+    assert run("erase", *words, "--yes").exit_code != 0
 
 
 def holds(path: Path, word: str) -> bool:
@@ -338,8 +335,8 @@ def test_runs_of_dagster_that_quote_are_dropped_whole(tmp_path: Path):
         event = json.dumps({"sample": json.dumps({"md": f"| `{TEXT[:100]}` |"})})
         said = [("r1", event), ("r1", "picture"), ("r2", "fine"), ("r3", event)]
         index.executemany("INSERT INTO events VALUES (?, ?)", said)
-    for run in ("r1", "r2"):
-        (history / "runs" / f"{run}.db").write_bytes((history / "runs.db").read_bytes())
+    for run_id in ("r1", "r2"):
+        (history / "runs" / f"{run_id}.db").write_bytes((history / "runs.db").read_bytes())
     erase_scan.drop_records(tmp_path, tmp_path / "tenant", Looker(MARKS))
     with sqlite3.connect(history / "index.db") as index:
         left = index.execute("SELECT run_id FROM events").fetchall()
@@ -450,12 +447,9 @@ def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
 
 
 def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
-    done = CliRunner().invoke(main, ["export", "--output", str(tmp_path / "all.jsonl")])
-    assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(main, ["export"])
-    assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(main, ["backup", "make", str(tmp_path / "all.zip")])
-    assert done.exit_code == 0, done.output
+    succeed("export", "--output", str(tmp_path / "all.jsonl"))
+    succeed("export")
+    succeed("backup", "make", str(tmp_path / "all.zip"))
     noted = [(copy.what, copy.to) for copy in erase_receipt.list_copies(built.tenant)]
     files = [("export", "all.jsonl"), ("backup", "all.zip")]
     (written, kept) = [(what, str(tmp_path / name)) for what, name in files]

@@ -228,7 +228,7 @@ def test_a_dataset_is_asked_and_reported(data, tmp_path):
 def test_silence_is_measured_where_answers_were_right(data):
     found = answer(data)
     assert found["prompts"] == {"control": 1, "foreign": 1}
-    assert [one["keep"] for one in found["silence"]] == [None, 0.95, 0.9, 0.8]
+    assert [row["keep"] for row in found["silence"]] == [None, 0.95, 0.9, 0.8]
     assert found["silence"][1]["kept"] == 1.0
     assert found["silence"][1]["injected"] == {"control": 0.0, "foreign": 0.0}
 

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import answer, succeed
 from model_server import Asked, ModelServer
 
 from pipelines.jobs import find_job
 from pipelines.jobs.facts.statements import assertions, facts_in
 from pipelines.jobs.runner import run
-from serve.cli import main
 from store.derived.facts import entity_name, facts_of
 from store.embedders.lexical import LexicalEmbedder
 from store.home import config
@@ -320,7 +319,9 @@ def test_a_model_finds_what_no_pattern_does_and_is_asked_once(
         learn()
         assert known(log) == {"nightly-export.bucket": "exports-eu"}
         made = [e.body for e in log.read() if isinstance(e.body, Recorded) and e.body.made]
-        assert [(one.made.model, one.made.tokens) for one in made] == [("openai/gpt-5-mini", 120)]
+        assert [(body.made.model, body.made.tokens) for body in made] == [
+            ("openai/gpt-5-mini", 120)
+        ]
         server.answers = answers()
         say("The weather is nice in the mountains today.")
         assert learn() is None and learn() is None
@@ -366,10 +367,8 @@ def test_facts_are_read_and_listed_on_the_command_line(log: EventLog, clock, say
     learn()
 
     def listed(*words: str) -> list[tuple[str, str, str | None]]:
-        done = CliRunner().invoke(main, ["facts", "list", *words, "--json"])
-        assert done.exit_code == 0, done.output
-        found = json.loads(done.output)["facts"]
-        return [(one["value"], one["said_by"], one["until"]) for one in found]
+        facts = answer("facts", "list", *words)["facts"]
+        return [(fact["value"], fact["said_by"], fact["until"]) for fact in facts]
 
     assert listed("API server", "--all") == [
         ("8080", "Anna Smith", "2026-09-22T14:13:20Z"),
@@ -379,5 +378,5 @@ def test_facts_are_read_and_listed_on_the_command_line(log: EventLog, clock, say
         ("8080", "Anna Smith", "2026-09-22T14:13:20Z")
     ]
     assert listed("database") == []
-    text = CliRunner().invoke(main, ["facts", "list", "--all"]).output
+    text = succeed("facts", "list", "--all").output
     assert "api-server  port" in text and "Bob Lee" in text

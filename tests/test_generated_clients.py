@@ -6,7 +6,6 @@ The TypeScript tools need Node 22 and come with `make node-tools`; without them,
 skipped.
 """
 
-import contextlib
 import importlib
 import json
 import os
@@ -24,7 +23,6 @@ from conftest import ROOT, Built
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.home.config import Settings
 from store.log.event_kinds import Acted, Prompted, Recorded, SessionTold
 from store.log.events import Event
 
@@ -105,7 +103,7 @@ LINES = "exportMemories"  # a JSON object each, which openapi-python-client does
 
 
 @pytest.fixture
-def port(built: Built) -> Iterator[int]:
+def port(built: Built, built_tenants: OpenTenants) -> Iterator[int]:
     """Serve a memory with something of everything; give the port."""
     populated(built)
     turn = {"project": None, "session": "s9", "agent": "claude-code"}
@@ -131,8 +129,7 @@ def port(built: Built) -> Iterator[int]:
         ]
     )
     built.rebuild()
-    tenants = OpenTenants(Settings(built.tenant.root.parents[1]))
-    with contextlib.closing(tenants), served(create_app(tenants, TOKEN, lambda: NOW + 99)) as at:
+    with served(create_app(built_tenants, TOKEN, lambda: NOW + 99)) as at:
         yield at
 
 
@@ -230,7 +227,7 @@ def typed(value: Any, hint: Any) -> Any:
     ]
     if not enums:
         return value
-    return [enums[0](one) for one in value] if isinstance(value, list) else enums[0](value)
+    return [enums[0](item) for item in value] if isinstance(value, list) else enums[0](value)
 
 
 @pytest.mark.skipif(not HEY_API.exists(), reason="no Hey API in .node: run `make node-tools`")

@@ -20,10 +20,9 @@ from urllib.parse import urlsplit
 
 import bolt_server
 import pytest
-from click.testing import CliRunner
+from command_line import answer, run, succeed
 
 from pipelines.jobs import runner
-from serve.cli import main
 from store.derived.entities import ENTITIES_PROJECTION, EntityIndex
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures
@@ -64,8 +63,8 @@ class Gate:
 
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
-        for one in (self._listening, *self._open):
-            one.close()
+        for socket_ in (self._listening, *self._open):
+            socket_.close()
         self._open.clear()
 
     def _accept(self, listening: socket.socket) -> None:
@@ -164,7 +163,7 @@ def built(tenant, log):
 
 def ask(chosen: Neo4j, query: str, **parameters):
     with graph_copy._Server.open(chosen) as server:
-        return [tuple(one.values()) for one in server._run(query, **parameters)]
+        return [tuple(record.values()) for record in server._run(query, **parameters)]
 
 
 def digests(chosen: Neo4j, tenant) -> dict:
@@ -219,9 +218,9 @@ def test_neighbours_in_cypher_are_those_of_our_own_graph(chosen, tenant, log):
         "MATCH (a:MnemologEntity)-[r:SEEN_WITH]-(b:MnemologEntity) RETURN a.name, b.name, r.weight",
     )
     ours = [
-        (index.name(one), index.name(other), weight)
-        for one in range(len(index))
-        for other, weight in index.neighbours(one, limit=100)
+        (index.name(entity), index.name(other), weight)
+        for entity in range(len(index))
+        for other, weight in index.neighbours(entity, limit=100)
     ]
     assert len(ours) > 400 and sorted(found) == sorted(ours)
 
@@ -329,8 +328,8 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, chosen, home, t
 
 def says_behind() -> bool:
     """Return whether `status` and `doctor` say that the copy is behind."""
-    shown = json.loads(CliRunner().invoke(main, ["status", "--json"]).output)["behind"]
-    findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["findings"]
+    shown = answer("status")["behind"]
+    findings = json.loads(run("doctor", "--json").output)["findings"]
     [found] = [
         finding
         for finding in findings
@@ -344,12 +343,11 @@ def test_what_is_erased_is_gone_from_it_too(server, chosen, home, tenant, built)
     (home / "config.toml").write_text(f'[neo4j]\nurl = "{chosen.url}"\nuser = "{chosen.user}"\n')
     built()
     graph_copy.sync(tenant, chosen)
-    done = CliRunner().invoke(main, ["erase", "c", "--yes"])
-    assert done.exit_code == 0, done.output
+    succeed("erase", "c", "--yes")
     assert ask(chosen, "MATCH (f:MnemologFact) RETURN f.value") == []
     assert len(ask(chosen, MENTIONS)) == 4
     server.close()
-    done = CliRunner().invoke(main, ["erase", "a", "--yes"])
+    done = run("erase", "a", "--yes")
     assert done.exit_code == 1 and "in Neo4j still holds what was erased" in done.output
     server.open()
     graph_copy.sync(tenant, chosen)

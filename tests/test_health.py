@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner
+from command_line import run
 
-from serve.cli import main
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
 from store.home.errors import LogCorrupt
@@ -57,30 +56,30 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def ills(settings: Settings) -> list[Finding]:
-    return [one for one in checkup(settings) if one.severity != "ok"]
+def problems(settings: Settings) -> list[Finding]:
+    return [finding for finding in checkup(settings) if finding.severity != "ok"]
 
 
-def the_ill(settings: Settings) -> Finding:
-    (found,) = ills(settings)
+def only_problem(settings: Settings) -> Finding:
+    (found,) = problems(settings)
     assert found.cure
     return found
 
 
 def test_a_healthy_home_has_no_ills(settings):
-    assert ills(settings) == []
+    assert problems(settings) == []
     assert checkup(settings)
 
 
 def test_a_home_without_a_tenant_names_init(tmp_path):
-    found = the_ill(Settings(tmp_path / "nowhere", Choices(port=free_port())))
+    found = only_problem(Settings(tmp_path / "nowhere", Choices(port=free_port())))
     assert (found.severity, "mnemolog init" in found.cure) == ("error", True)
 
 
 def test_a_tenant_that_does_not_exist_is_the_only_ill(settings):
     choices = msgspec.structs.replace(settings.choices, tenant="bad")
     named = replace(settings, choices=choices)
-    found = the_ill(named)
+    found = only_problem(named)
     assert "'bad'" in found.what and "default" in found.cure
 
 
@@ -99,7 +98,7 @@ def test_what_others_may_read_is_found(settings, name, severity):
     if name == "token":
         path.touch()
     path.chmod(0o755 if path.is_dir() else 0o644)
-    found = the_ill(settings)
+    found = only_problem(settings)
     assert (found.severity, str(path) in found.what) == (severity, True)
 
 
@@ -107,7 +106,7 @@ def test_a_damaged_event_is_an_error(settings):
     with EventLog(tenant(settings.home).log) as log:
         log._connections.writer.execute("DROP TRIGGER events_keep_update")
         log._connections.writer.execute("UPDATE events SET body = '{}' WHERE seq = 1")
-    found = ills(settings)
+    found = problems(settings)
     assert found[0].severity == "error"
     assert "event 1" in found[0].what
 
@@ -123,19 +122,19 @@ def test_a_log_that_cannot_tell_its_end_is_an_error(settings):
     path.write_bytes(data[: (page - 1) * 4096] + bytes(4096) + data[page * 4096 :])
     with EventLog(path) as log, pytest.raises(LogCorrupt):
         log.head()
-    assert ills(settings)[0].severity == "error"
-    assert CliRunner().invoke(main, ["doctor"]).stdout.startswith("error")
+    assert problems(settings)[0].severity == "error"
+    assert run("doctor").stdout.startswith("error")
 
 
 def test_a_log_of_another_program_is_an_error(settings):
     tenant(settings.home).log.write_bytes(b"something else entirely " * 100)
-    assert the_ill(settings).severity == "error"
+    assert only_problem(settings).severity == "error"
 
 
 def test_a_log_of_a_later_version_is_an_error(settings):
     with EventLog(tenant(settings.home).log) as log:
         log._connections.writer.execute("PRAGMA user_version = 99")
-    assert "99" in the_ill(settings).what
+    assert "99" in only_problem(settings).what
 
 
 def test_every_damaged_snapshot_is_named(settings):
@@ -143,14 +142,14 @@ def test_every_damaged_snapshot_is_named(settings):
     for name in ("memories/ids-*.arrow", "postings/terms-*.arrow"):
         path = next(snapshots.glob(name))
         path.write_bytes(path.read_bytes()[:-1])
-    found = ills(settings)
-    assert [one.severity for one in found] == ["error", "error"]
-    assert all("mnemolog build" in one.cure for one in found)
+    found = problems(settings)
+    assert [finding.severity for finding in found] == ["error", "error"]
+    assert all("mnemolog build" in finding.cure for finding in found)
 
 
 def test_a_damaged_head_is_an_error(settings):
     tenant(settings.home).head.write_bytes(b"\x00")
-    assert the_ill(settings).severity == "error"
+    assert only_problem(settings).severity == "error"
 
 
 def test_a_memory_never_built_is_a_warning(tmp_path):
@@ -158,13 +157,13 @@ def test_a_memory_never_built_is_a_warning(tmp_path):
     mask = os.umask(0o077)
     EventLog(tenant(tmp_path / "home").log, create=True).close()
     os.umask(mask)
-    assert the_ill(Settings(tmp_path / "home", Choices(port=free_port()))).severity == "warn"
+    assert only_problem(Settings(tmp_path / "home", Choices(port=free_port()))).severity == "warn"
 
 
 def test_a_refused_build_says_why(settings):
     failed = CheckResult("no_secrets", False, "1 secret in m1")
     manifest.refuse(tenant(settings.home), Refusal(now(), 2, (failed,)))
-    found = the_ill(settings)
+    found = only_problem(settings)
     assert (found.severity, "1 secret in m1" in found.what) == ("error", True)
 
 
@@ -177,12 +176,12 @@ def test_an_erasing_that_did_not_end_names_what_to_run_again(settings):
         for id_ in ("e1", "e2"):  # killed both times, before anything was looked through
             erase.wipe(of, log, erase.EraseRequest((id_,)), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
-    found = the_ill(settings)
+    found = only_problem(settings)
     assert (found.severity, "`mnemolog erase e1 e2`" in found.cure) == ("error", True)
     erase.drop_start(of, ["e2"])
-    assert the_ill(settings) == found
+    assert only_problem(settings) == found
     erase.drop_start(of, ["e2", "e1"])
-    assert ills(settings) == []
+    assert problems(settings) == []
 
 
 def test_a_long_tail_is_a_warning(settings):
@@ -190,12 +189,12 @@ def test_a_long_tail_is_a_warning(settings):
         for number in range(5):
             commands.record(log, Draft(content=f"Memory number {number}"), now())
     short = Settings(settings.home, Choices(build_after=1, port=settings.choices.port))
-    assert (the_ill(short).severity, ills(settings)) == ("warn", [])
+    assert (only_problem(short).severity, problems(settings)) == ("warn", [])
 
 
 def test_the_registry_of_a_dead_server_is_a_warning(settings):
     replace_file(settings.server_file, registry(free_port()))
-    assert "server.json" in the_ill(settings).what
+    assert "server.json" in only_problem(settings).what
 
 
 @pytest.fixture
@@ -207,26 +206,26 @@ def listening():
 def test_a_server_that_answers_is_well(settings, listening):
     with sole(settings):
         replace_file(settings.server_file, registry(listening))
-        assert ills(Settings(settings.home, Choices(port=listening))) == []
+        assert problems(Settings(settings.home, Choices(port=listening))) == []
 
 
 def test_a_server_on_another_port_than_the_set_one_is_a_warning(settings, listening):
     with sole(settings):
         replace_file(settings.server_file, registry(listening))
-        found = the_ill(settings)
+        found = only_problem(settings)
     assert f"port {listening}, the settings say {settings.choices.port}" in found.what
     assert found.severity == "warn"
 
 
 def test_a_port_that_another_program_has_is_a_warning(settings, listening):
-    found = the_ill(Settings(settings.home, Choices(port=listening)))
+    found = only_problem(Settings(settings.home, Choices(port=listening)))
     assert (found.severity, f"port {listening}" in found.what) == ("warn", True)
 
 
 def test_a_server_that_lives_and_does_not_answer_is_a_warning(settings):
     with sole(settings):
         replace_file(settings.server_file, registry(free_port()))
-        assert "mnemolog stop" in the_ill(settings).cure
+        assert "mnemolog stop" in only_problem(settings).cure
 
 
 def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch):
@@ -234,29 +233,29 @@ def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch)
         model = "other-1"
 
     monkeypatch.setattr(checkup_module, "make_embedder", lambda name, home: Other())
-    assert "other-1" in the_ill(settings).what
+    assert "other-1" in only_problem(settings).what
 
 
 def test_an_embedder_there_is_not_is_an_error(settings):
-    found = the_ill(Settings(settings.home, Choices(embedder="nonsense", port=free_port())))
+    found = only_problem(Settings(settings.home, Choices(embedder="nonsense", port=free_port())))
     assert found.severity == "error"
 
 
 @pytest.mark.parametrize(("free", "severity"), [(1 << 20, "error"), (500 << 20, "warn")])
 def test_a_full_disk_is_found(settings, monkeypatch, free, severity):
     monkeypatch.setattr(checkup_module.shutil, "disk_usage", lambda path: Usage(1, 1, free))
-    assert the_ill(settings).severity == severity
+    assert only_problem(settings).severity == severity
 
 
 def test_an_old_sqlite_is_an_error(settings, monkeypatch):
     monkeypatch.setattr(checkup_module, "sqlite_version", lambda: "3.51.2")
-    assert "3.51.2" in the_ill(settings).what
+    assert "3.51.2" in only_problem(settings).what
 
 
 def test_the_worst_comes_first(settings):
     tenant(settings.home).head.chmod(0o644)
     manifest.refuse(tenant(settings.home), Refusal(now(), 2, ()))
-    severities = [one.severity for one in checkup(settings)]
+    severities = [finding.severity for finding in checkup(settings)]
     assert severities[:2] == ["error", "warn"]
     assert set(severities[2:]) == {"ok"}
 
@@ -273,5 +272,5 @@ def test_a_log_with_a_damaged_page_is_a_finding_and_not_the_end_of_the_doctor(
     page = data.index(b"Note 150 of") // 4096 * 4096
     data[page : page + 4096] = bytes(4096)
     path.write_bytes(data)
-    found = [one for one in ills(settings) if one.severity == "error"]
-    assert found and all("doctor --repair" in one.cure for one in found)
+    found = [finding for finding in problems(settings) if finding.severity == "error"]
+    assert found and all("doctor --repair" in finding.cure for finding in found)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import answer, run
 
 from serve.app import create_app
-from serve.cli import main
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
@@ -37,18 +36,8 @@ DRAFTS = [
 ]
 
 
-def run(*words: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(main, words, input=stdin)
-
-
-def answer(*words: str) -> Any:
-    result = run(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 def ids(found: dict) -> list[str]:
-    return [one["id"] for one in found["memories"]]
+    return [memory["id"] for memory in found["memories"]]
 
 
 @pytest.fixture(params=["tail", "built"], autouse=True)
@@ -67,8 +56,8 @@ def test_a_key_has_all_its_values_newest_first():
     found = answer("history", "deploy.region", "--project", "acme/web")
     assert ids(found) == ["ap", "eu", "us"]
     told = [
-        [one[name] for name in ("value", "from", "until", "source", "session")]
-        for one in found["memories"][:2]
+        [memory[name] for name in ("value", "from", "until", "source", "session")]
+        for memory in found["memories"][:2]
     ]
     assert told == [
         ["ap", "2024-05-01T00:00:00Z", None, "chat", "s-ap"],
@@ -99,7 +88,7 @@ def test_a_memory_leads_to_what_it_replaced_and_what_replaced_it(of: str, chain:
 def test_a_forgotten_value_is_named_and_not_told():
     run("forget", "eu")
     found = answer("history", "deploy.region")["memories"]
-    assert [one["text"] for one in found if one["id"] == "eu"] == [""]
+    assert [memory["text"] for memory in found if memory["id"] == "eu"] == [""]
     assert "(forgotten)" in (shown := run("history", "deploy.region").stdout)
     assert "We deploy to eu" not in shown
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_line import run
 from hook_session import Session, ids, notes, speaks_where_recall_is_sure
 
-from serve.cli import environment, main
+from serve.cli import environment
 from serve.cli.presence import Presence
 from serve.evaluation import holdout
 from serve.hooks.answer import Hooks
@@ -155,7 +155,7 @@ def is_outside(sessions: list[holdout.Session], true: float = 0.0) -> bool:
 
 def is_outside_for_a_t_test(sessions: list[holdout.Session]) -> bool:
     told, silent = (
-        np.array([one.values["failures"] for one in sessions if one.is_held_out == arm])
+        np.array([session.values["failures"] for session in sessions if session.is_held_out == arm])
         for arm in (False, True)
     )
     if min(len(told), len(silent)) < holdout.FEWEST:
@@ -166,10 +166,10 @@ def is_outside_for_a_t_test(sessions: list[holdout.Session]) -> bool:
 
 def test_a_known_difference_is_recovered_and_where_there_is_none_none_is_seen():
     runs = [np.random.default_rng(seed) for seed in range(100)]
-    with_effect = [drawn(one, 300, told=2.0, held_out=4.0) for one in runs]
+    with_effect = [drawn(chance, 300, told=2.0, held_out=4.0) for chance in runs]
     assert sum(is_outside(sessions, -2.0) for sessions in with_effect) <= 5
     assert sum(holdout.difference("failures", sessions).high < 0 for sessions in with_effect) >= 90
-    without = [drawn(one, 200, told=3.0, held_out=3.0) for one in runs]
+    without = [drawn(chance, 200, told=3.0, held_out=3.0) for chance in runs]
     assert sum(is_outside(sessions) for sessions in without) <= 5
     # who looks every day and stops at a good moment is fooled no more often; by a t-test he is
     assert sum(fooled(sessions, is_outside) for sessions in without) <= 7
@@ -219,10 +219,6 @@ def test_the_arms_are_counted_from_the_log_alone(session):
 
 
 # The command.
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
 
 
 def test_an_agent_cannot_silence_what_its_user_told_it(home, monkeypatch):

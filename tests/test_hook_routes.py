@@ -97,7 +97,7 @@ def test_a_prompts_answer_reaches_the_model_in_the_same_turn(hooks: Hooks, host:
     said = [told(hooks, host, payload) for payload in payloads[begun:]]
     events = [HOSTS[host].read(payload) for payload in payloads[begun:]]
     hears = any(event is not None and event.is_heard for event in events)
-    assert sum("a note to prompt" in one for one in said) == hears
+    assert sum("a note to prompt" in text for text in said) == hears
 
 
 def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(

@@ -20,7 +20,6 @@ from serve.reader.session_events import SessionEventCache
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
 from store.home import projects, tenant
-from store.home.config import Settings
 from store.home.errors import LogBusy
 from store.log.event_kinds import Acted, Prompted, Surfaced
 from store.log.event_log import EventLog
@@ -37,14 +36,6 @@ PLAIN = Host(
     lambda payload: HookEvent("plain", "prompt", "s1", **payload),
     lambda event, reply: {"says": reply.context} if reply.context else {},
 )
-
-
-@pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(tmp_path).log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -159,11 +150,13 @@ def test_outside_a_repository_no_projects_memory_comes_back(tenants: OpenTenants
         ]
 
 
-def test_a_projects_own_settings_hold_for_its_hooks(hooks: Hooks, monkeypatch, tmp_path: Path):
+def test_hooks_follow_the_settings_of_their_project(
+    hooks: Hooks, home: Path, monkeypatch, tmp_path: Path
+):
     repository = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(repository)], check=True)
     (repository / ".mnemolog.toml").write_text('project = "acme/mono"\ntop_k = 3\n')
-    projects.allow_name(tmp_path, repository, "acme/mono")
+    projects.allow_name(home, repository, "acme/mono")
     saying(monkeypatch, lambda call: Reply(f"{call.project} {call.choices.top_k}"))
     assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) == {"says": "acme/mono 3"}
 
@@ -183,13 +176,13 @@ def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants
     log = tenants.get("default").log
     journals = SessionEventCache(log)
     log.append([event(Prompted(prompt="a"), id_="p1"), event(Acted(tool="Bash"), "s2", "x")])
-    assert [one.id for one in journals.of("s1").events] == ["p1"]
+    assert [event.id for event in journals.of("s1").events] == ["p1"]
     log.append([event(Acted(tool="Edit"), id_="a1"), event(Prompted(prompt="b"), id_="p2")])
     shown = replace(event(Surfaced(place="tool"), id_="l1"), subject="lesson")
     log.append([shown])
     journal = journals.of("s1")
-    assert [one.id for one in journal.events] == ["p1", "a1", "p2", "l1"]
-    assert [one.id for one in journal.turn] == ["p2", "l1"]
+    assert [event.id for event in journal.events] == ["p1", "a1", "p2", "l1"]
+    assert [event.id for event in journal.turn] == ["p2", "l1"]
     assert journal.lesson_ids == {"lesson"}
 
 
@@ -198,7 +191,7 @@ def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     hook_event = HookEvent("plain", "prompt", "s1")
     call = Call(hook_event, opened, tenants.settings.choices, "", NOW)
     call.write_later(call.new_event(Prompted(prompt="a")))
-    assert [type(one.body) for one in call.journal.events] == [Prompted]
+    assert [type(event.body) for event in call.journal.events] == [Prompted]
     assert len(opened.receipts) == 1  # and no disk was waited for
 
 

@@ -1,0 +1,26 @@
+"""Our commands as a person types them, run in this process by click's runner."""
+
+import json
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from serve.cli import main
+
+
+def run(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, words, input=stdin)
+
+
+def succeed(*words: str) -> Result:
+    """Run a command that must end well."""
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def answer(*words: str, stdin: str | None = None) -> Any:
+    """Return what a command that must end well prints as JSON."""
+    result = run(*words, "--json", stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
