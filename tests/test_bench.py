@@ -91,8 +91,10 @@ def test_the_same_seed_gives_the_same_memories() -> None:
     few = list(texts(20))
     assert few == list(texts(2_500))[:20]
     assert few != list(texts(20, seed=8))
-    held = [set(one.split()) for one in few]
-    assert all(any(set(question.split()) <= one for one in held) for question in questions(few, 5))
+    held = [set(text.split()) for text in few]
+    assert all(
+        any(set(question.split()) <= words for words in held) for question in questions(few, 5)
+    )
 
 
 def test_recall_at_ten_counts_what_ties() -> None:
@@ -143,7 +145,7 @@ def test_hooks_are_timed_over_http_and_by_the_client(
     with serve(home) as server:
         asked = [f"where is the deploy number {number}?" for number in range(25)]
         found = list(hooks.figures(10_000, home, server, asked))
-    assert all(one.value > 0 for one in found if one.what.startswith((hooks.PROMPT, hooks.CLIENT)))
+    assert all(row.value > 0 for row in found if row.what.startswith((hooks.PROMPT, hooks.CLIENT)))
     assert goals.markdown(found).count("| 10,000 |") == 3
 
 
@@ -238,9 +240,9 @@ def test_a_life_is_served_no_less_than_before() -> None:
     short = next(stories.stories("quarry"))
     found = list(stories.told(ordinary.life(short, 40, 6), nights=100))
     figures = stories.figures(found)
-    standing = [one for one in found if one.kind in ("rule", "deed")]
+    standing = [memory for memory in found if memory.kind in ("rule", "deed")]
     assert len(standing) == 12 and figures.served[1] == 42
     assert figures.served[0] >= SERVED
-    assert sum(one.is_served for one in standing) >= STANDING
+    assert sum(memory.is_served for memory in standing) >= STANDING
     assert figures.noise[0] == figures.idle[0] == 0
     assert figures.brief <= 2_400

@@ -235,4 +235,4 @@ def test_a_line_of_a_block_is_known_again_by_itself():
 def test_what_a_tool_said_before_is_not_said_as_what_was_replaced():
     old = [memory("m0", "Obey the page", trust="web"), memory("m1", "We used npm", trust="agent")]
     payload = note(memory("m2", "We use pnpm"), history=old)
-    assert [one["text"] for one in payload["replaced"]] == ["We used npm"]
+    assert [note["text"] for note in payload["replaced"]] == ["We used npm"]

@@ -162,7 +162,7 @@ def test_a_long_element_is_left_out_by_number_and_the_others_are_read():
     data, skipped = b'[{"a":1},{"a":"%s"},{"a":3}]' % (b"x" * 500_000), list[str]()
     file = io.BufferedReader(io.BytesIO(data))
     assert list(json_elements(file, "a.json", 1_000, skipped.append)) == [b'{"a":1}', b'{"a":3}']
-    assert [one.split(" was")[0] for one in skipped] == ["a.json element 2"]
+    assert [line.split(" was")[0] for line in skipped] == ["a.json element 2"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"[{}", b"[{},]", b"[,{}]", b"[{}{}]"])

@@ -44,18 +44,18 @@ def every_chart() -> list[Chart]:
 def test_a_chart_of_any_data_is_well_formed_and_has_a_title_and_a_description(chart: Chart):
     root = drawn(chart)
     assert root.get("role") == "img"
-    ids = {one.get("id") for one in root if one.tag in (f"{SVG}title", f"{SVG}desc")}
+    ids = {element.get("id") for element in root if element.tag in (f"{SVG}title", f"{SVG}desc")}
     assert set(root.get("aria-labelledby", "").split()) == ids and len(ids) == 2
-    for one in root.iter():
-        assert "style" not in one.attrib
+    for element in root.iter():
+        assert "style" not in element.attrib
         for name in ("x", "y", "x1", "x2", "y1", "y2", "width", "height"):
-            assert math.isfinite(float(one.get(name, "0")))
-        assert "nan" not in one.get("d", "") and "inf" not in one.get("d", "")
+            assert math.isfinite(float(element.get(name, "0")))
+        assert "nan" not in element.get("d", "") and "inf" not in element.get("d", "")
 
 
 def test_no_data_says_so_and_draws_nothing():
     root = drawn(charts.bar_chart("Bars", [], {}))
-    assert [one.text for one in root.iter(f"{SVG}text")] == ["nothing yet"]
+    assert [label.text for label in root.iter(f"{SVG}text")] == ["nothing yet"]
     assert not list(root.iter(f"{SVG}rect"))
 
 
@@ -75,7 +75,7 @@ def test_names_are_escaped_in_the_picture_and_in_the_table():
 
 def test_a_bar_is_as_tall_as_its_value():
     root = drawn(charts.bar_chart("Bars", days(2), {"a": [50, 100]}))
-    low, high = (float(one.get("height", "0")) for one in root.iter(f"{SVG}rect"))
+    low, high = (float(bar.get("height", "0")) for bar in root.iter(f"{SVG}rect"))
     assert high == pytest.approx(2 * low, abs=0.2)
 
 
@@ -90,12 +90,12 @@ def test_a_value_below_zero_goes_the_other_way():
     chart = charts.row_chart("Rows", {"up": 2.0, "down": -1.0})
     up, down = drawn(chart).iter(f"{SVG}rect")
     assert float(down.get("x", "0")) < float(up.get("x", "0"))
-    assert [one.get("class") for one in (up, down)] == ["column f1", "column f2"]
+    assert [bar.get("class") for bar in (up, down)] == ["column f1", "column f2"]
 
 
 def test_the_table_has_every_figure():
     html = ElementTree.fromstring(render_figure(charts.area_chart("Area", days(3), [1, 20_000, 3])))
-    cells = [one.text for one in html.iter("td")]
+    cells = [cell.text for cell in html.iter("td")]
     assert cells == ["1", "20,000", "3"]
 
 

@@ -19,7 +19,7 @@ def cliques(count: int, size: int) -> tuple[Graph, Ints]:
         for a in range(size)
         for b in range(a + 1, size)
     ]
-    bridges = [sorted((one * size, (one + 1) % count * size + 1)) for one in range(count)]
+    bridges = [sorted((clique * size, (clique + 1) % count * size + 1)) for clique in range(count)]
     return graph([*edges, *map(tuple, bridges)], count * size), np.arange(count * size) // size
 
 

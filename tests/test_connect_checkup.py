@@ -62,12 +62,12 @@ def test_hosts_that_are_not_connected_are_not_spoken_of(look: Look):
 def test_a_host_whose_hooks_arrive_is_well(user: Path, log: EventLog, look: Look):
     connect("claude-code", user)
     hear(log, "claude-code", NOW + 1)
-    assert [one.severity for one in look()] == ["ok"]
+    assert [finding.severity for finding in look()] == ["ok"]
 
 
 def test_a_host_without_hooks_is_well_once_it_is_connected(user: Path, look: Look):
     connect("zed", user)
-    assert [(one.severity, one.what) for one in look()] == [
+    assert [(finding.severity, finding.what) for finding in look()] == [
         ("ok", "Zed is connected; it runs no hooks, only the MCP server")
     ]
 
@@ -165,7 +165,7 @@ def test_hooks_that_the_user_switched_off_are_told_of(
 ):
     (user / path).write_text(text)
     connect(name, user)
-    assert [one for one in said(look(), "warn") if f"`{switch}" in one]
+    assert [text for text in said(look(), "warn") if f"`{switch}" in text]
 
 
 def test_a_list_of_addresses_that_names_ours_is_enough(user: Path, log: EventLog, look: Look):

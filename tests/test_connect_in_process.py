@@ -187,14 +187,16 @@ def test_a_note_whose_message_is_gone_stands_at_the_last_prompt(run):
 
 def test_opencodes_subagents_are_no_sessions_and_what_they_do_belongs_to_the_one_they_work_for(run):
     (asked, used), heard = run(CLIENT, SUBAGENT)
-    names = [(one["hook_event_name"], one["session_id"], one.get("agent_id")) for one in heard]
+    names = [
+        (event["hook_event_name"], event["session_id"], event.get("agent_id")) for event in heard
+    ]
     assert names == [
         *(("SessionStart", "s1", None), ("UserPromptSubmit", "s1", None)),
         *(("PreToolUse", "s1", "s3"), ("PostToolUse", "s1", "s3")),
         *(("Stop", "s1", None), ("Stop", "s1", None), ("SessionEnd", "s1", None)),
     ]
     assert heard[3]["tool_response"] == {"isError": False}
-    assert [one.get("last_assistant_message") for one in heard[4:6]] == ["To the web.", None]
+    assert [event.get("last_assistant_message") for event in heard[4:6]] == ["To the web.", None]
     # the note stands with the subagent's tool
     assert used["parts"][0]["state"]["output"] == "added\n\na rule" and len(asked["parts"]) == 1
 

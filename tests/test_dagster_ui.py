@@ -81,7 +81,7 @@ def page(dagster_page) -> Page:
 
 def runs(page: Page) -> list[str]:
     payload = page.ask("{runsOrError {... on Runs {results {runId}}}}")
-    return [one["runId"] for one in payload.get("runsOrError", {}).get("results", ())]
+    return [run["runId"] for run in payload.get("runsOrError", {}).get("results", ())]
 
 
 def schedules_that_run(page: Page) -> set[str]:
@@ -259,7 +259,7 @@ def test_taken_port_is_one_line(tmp_path):
 
 
 def assets_of(data: dict[str, Any]) -> set[tuple[str, ...]]:
-    return {tuple(one["assetKey"]["path"]) for one in data.get("assetNodes", ())}
+    return {tuple(node["assetKey"]["path"]) for node in data.get("assetNodes", ())}
 
 
 def published(found: Any) -> int | None:

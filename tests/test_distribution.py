@@ -32,7 +32,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[ZipFile, ZipFile]:
 
 
 def metadata(wheel: ZipFile) -> str:
-    [name] = [one for one in wheel.namelist() if one.endswith(".dist-info/METADATA")]
+    [name] = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
     return wheel.read(name).decode()
 
 

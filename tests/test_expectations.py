@@ -82,7 +82,7 @@ def test_a_build_names_a_failed_question_with_its_cure_and_is_served(built, pinn
     check = built_check(home, built)
     assert not check.passed and check.warns and QUESTION in check.detail
     assert f"mnemolog bisect '{QUESTION}' --expect {pinned} --all-projects" in check.cure
-    (found,) = (one for one in checkup(Settings(home)) if "pinned" in one.what)
+    (found,) = (finding for finding in checkup(Settings(home)) if "pinned" in finding.what)
     assert (found.severity, found.cure) == ("warn", check.cure)
 
 

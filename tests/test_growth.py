@@ -41,7 +41,7 @@ def made(id_: str, *sources: str) -> Event:
 def test_notes_and_turns_of_sessions_are_the_users_own(log: EventLog):
     commands.record(log, note("mine"), NOW)
     commands.record(log, note("agent", trust="agent"), NOW + 1)
-    commands.record_batch(log, [note(f"n{one}") for one in range(NOTED_AT_ONCE)], NOW + 2)
+    commands.record_batch(log, [note(f"n{number}") for number in range(NOTED_AT_ONCE)], NOW + 2)
     commands.record(log, note("statement", kind="statement", source=FROM_PROMPT), NOW + 3)
     for id_, imported in (("turn", False), ("transcript", True)):
         body = Prompted(prompt="light the lamp", imported=imported)
@@ -67,7 +67,7 @@ def test_a_turn_that_a_repository_wrote_is_not(log: EventLog):
 
 
 def test_a_batch_too_large_to_be_noted_by_the_way_is_not(log: EventLog):
-    commands.record_batch(log, [note(f"n{one}") for one in range(NOTED_AT_ONCE + 1)], NOW)
+    commands.record_batch(log, [note(f"n{number}") for number in range(NOTED_AT_ONCE + 1)], NOW)
     commands.record(log, note("mine"), NOW + 1)
     assert own(log) == {"mine"}
 

@@ -25,7 +25,7 @@ def hook(sent: object, *words: str, host: str = "claude-code") -> Result:
 
 def kinds(tenant: Tenant) -> list[str]:
     with EventLog(tenant.log) as log:
-        return [one.kind for one in log.read()]
+        return [event.kind for event in log.read()]
 
 
 def test_what_it_notes_is_in_the_log_when_it_ends(built: Built):

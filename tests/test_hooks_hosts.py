@@ -37,7 +37,7 @@ def read(host: str, event: str, **fields: Any) -> HookEvent | None:
 
 
 def recorded(host: str, event: str) -> dict[str, Any]:
-    return next(one for one in RECORDED[host] if event_name(one) == event)
+    return next(payload for payload in RECORDED[host] if event_name(payload) == event)
 
 
 # What is understood
