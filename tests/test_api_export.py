@@ -24,7 +24,7 @@ def api(built_tenants: OpenTenants) -> Api:
 
 
 @pytest.mark.parametrize("asked", ["", "?all_states=true", "?project=acme/web"])
-def test_it_sends_what_the_command_writes(api: Api, built: Built, asked: str):
+def test_http_export_equals_the_commands_output(api: Api, built: Built, asked: str):
     answer = api.get(f"/v1/export{asked}")
     choices = {"all_states": "all" in asked, "project": "acme/web" if "acme" in asked else None}
     assert (answer.status_code, answer.mimetype) == (200, "application/x-ndjson")
@@ -37,7 +37,7 @@ def test_it_sends_what_the_command_writes(api: Api, built: Built, asked: str):
     assert told == [json.loads(line)["id"] for line in expected]
 
 
-def test_what_is_sent_can_be_imported(api: Api, tmp_path: Path):
+def test_an_export_can_be_imported(api: Api, tmp_path: Path):
     file = tmp_path / "memories.jsonl"
     file.write_bytes(api.get("/v1/export?all_states=true").data)
     drafts = {draft.id: draft for draft in jsonl.drafts(file, project=None)}
@@ -45,7 +45,7 @@ def test_what_is_sent_can_be_imported(api: Api, tmp_path: Path):
     assert "m06" not in drafts  # forgotten
 
 
-def test_the_server_goes_on_while_it_is_sent(api: Api, built: Built):
+def test_the_server_answers_others_during_an_export(api: Api, built: Built):
     many = [Draft(id=f"x{n}", content=f"note {n} about tides " + "sea " * 200) for n in range(400)]
     commands.record_batch(built.log, many, NOW)
     answer = api.client.get("/v1/export", headers=OURS, buffered=False)
@@ -71,7 +71,7 @@ def test_who_does_not_read_an_export_takes_no_other_thread(api: Api):
     unread[1].close()
 
 
-def test_a_memory_that_holds_nothing_sends_nothing(api: Api):
+def test_an_empty_memory_exports_nothing(api: Api):
     answer = api.get("/v1/export?project=acme/nothing")
     assert (answer.status_code, answer.data) == (200, b"")
 
@@ -85,10 +85,10 @@ def test_a_memory_that_holds_nothing_sends_nothing(api: Api):
         ("tenant=nobody", (404, "not_found")),
     ],
 )
-def test_what_cannot_be_exported_is_refused(api: Api, query: str, expected: tuple[int, str]):
+def test_an_invalid_export_request_is_refused(api: Api, query: str, expected: tuple[int, str]):
     assert api.problem("GET", f"/v1/export?{query}") == expected
 
 
-def test_a_log_that_cannot_be_read_is_said_so_and_not_cut_off(api: Api, built: Built, tamper):
+def test_an_unreadable_log_is_an_error_and_not_a_cut_off_export(api: Api, built: Built, tamper):
     tamper(built.log.path, "UPDATE events SET body = '{}' WHERE seq = 3")
     assert api.problem("GET", "/v1/export") == (500, "log_corrupt")

@@ -64,7 +64,7 @@ def test_a_retry_after_a_restart_of_the_server_is_the_same_memory(api: Api, home
     restarted.close()
 
 
-def test_how_the_json_is_written_makes_no_other_request(api: Api):
+def test_json_formatting_does_not_make_another_request(api: Api):
     api.ok("POST", "/v1/memories", NOTE, Idempotency_Key=KEY)
     turned = {"metadata": {"by": "eva", "pr": 12}, "content": NOTE["content"], "kind": "fact"}
     spaced = json.dumps(turned, indent=4).encode()
@@ -88,7 +88,7 @@ def test_a_key_is_good_for_one_request(api: Api, log: EventLog, other: dict[str,
     assert log.head() == 1
 
 
-def test_of_requests_that_come_at_once_under_one_key_one_is_carried_out(api: Api, log: EventLog):
+def test_of_concurrent_requests_with_one_key_one_is_executed(api: Api, log: EventLog):
     """All wait for the log before any has written."""
     answers = []
 
@@ -134,7 +134,7 @@ def test_a_longer_or_shorter_batch_is_another_request(api: Api, log: EventLog):
     assert log.head() == 2
 
 
-def test_an_id_of_its_own_stands_before_the_key(api: Api, log: EventLog):
+def test_an_explicit_id_beats_the_key(api: Api, log: EventLog):
     own = {"id": "n1"} | NOTE
     assert api.ok("POST", "/v1/memories", own, Idempotency_Key=KEY)["id"] == "n1"
     assert api.ok("POST", "/v1/memories", own, Idempotency_Key=KEY)["new"] is False
@@ -177,7 +177,7 @@ def test_a_retry_need_not_match_what_it_changed_itself(api: Api):
         assert api.ok("POST", "/v1/memories/n1/archive", {}, **sent)["state"] == "archived"
 
 
-def test_the_key_of_one_memory_is_none_of_another(api: Api):
+def test_a_key_is_scoped_to_its_memory(api: Api):
     for id_ in ("n1", "n2"):
         api.ok("POST", "/v1/memories", {"id": id_, "content": f"{id_} is about tides"})
     api.ok("POST", "/v1/memories/n1/archive", {}, Idempotency_Key=KEY)
@@ -202,13 +202,13 @@ def test_quotes_are_no_part_of_a_key(api: Api):
     "key",
     ["", '""', '"open', "two words", "a,b", "x" * 256, "ключ".encode().decode("latin-1"), '"a\\b"'],
 )
-def test_a_key_that_is_none_is_refused(api: Api, log: EventLog, key: str):
+def test_an_invalid_key_is_refused(api: Api, log: EventLog, key: str):
     refused = api.problem("POST", "/v1/memories", NOTE, Idempotency_Key=key)
     assert refused == (400, "invalid_input")
     assert log.head() == 0
 
 
-def test_the_ids_of_a_key_are_the_callers_the_tenants_and_the_places_own(tenants: OpenTenants):
+def test_ids_of_a_key_differ_by_caller_tenant_and_path(tenants: OpenTenants):
     service = Service(tenants, lambda: NOW)
 
     def id_of(who: str, named: str, place: str, key: str = KEY) -> str | None:

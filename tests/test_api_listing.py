@@ -45,7 +45,7 @@ def ids(answer: Any) -> list[str]:
     return [memory["id"] for memory in answer["memories"]]
 
 
-def test_a_list_goes_on_where_its_cursor_says(api: Api):
+def test_a_list_continues_at_its_cursor(api: Api):
     first = api.ok("GET", f"{LIST}?limit=3")
     assert (ids(first), first["total"]) == (["n6", "n5", "n4"], 7)
     second = api.ok("GET", f"{LIST}?limit=3&cursor={first['next']}")
@@ -98,7 +98,7 @@ def test_a_list_is_narrowed_by_its_parameters(api: Api, query: str, expected: st
         ("tenant=../x", "invalid_name"),
     ],
 )
-def test_a_parameter_that_cannot_be_used_is_refused(api: Api, query: str, expected: str):
+def test_an_invalid_parameter_is_refused(api: Api, query: str, expected: str):
     assert api.problem("GET", f"{LIST}?{query}") == (400, expected)
 
 
@@ -129,18 +129,18 @@ def made(value: object) -> str:
         made([1, 2, "otherdigest0"]),
     ],
 )
-def test_a_cursor_that_is_none_is_refused(api: Api, cursor: str):
+def test_an_invalid_cursor_is_refused(api: Api, cursor: str):
     assert api.problem("GET", f"{LIST}?cursor={cursor}") == (400, "invalid_cursor")
 
 
 @pytest.mark.parametrize("other", ["kind=fact", "sort=created_at", "state=any", "tenant=work"])
-def test_a_cursor_is_good_for_its_own_list_only(api: Api, other: str):
+def test_a_cursor_is_valid_for_its_own_list_only(api: Api, other: str):
     cursor = api.ok("GET", f"{LIST}?limit=3")["next"]
     refused = api.problem("GET", f"{LIST}?limit=3&{other}&cursor={cursor}")
     assert refused == (400, "invalid_cursor")
 
 
-def test_a_cursor_stays_good_where_its_memory_is_gone(api: Api):
+def test_a_cursor_survives_the_loss_of_its_memory(api: Api):
     cursor = api.ok("GET", f"{LIST}?limit=3")["next"]
     for id_ in ("n4", "n3"):
         api.send("DELETE", f"{LIST}/{id_}")

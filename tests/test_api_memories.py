@@ -89,7 +89,7 @@ def test_a_patch_that_cannot_be_used_changes_nothing(
     assert log.head() == 2
 
 
-def test_a_patch_that_is_no_json_is_said_so(api: Api, note: str):
+def test_a_patch_of_another_content_type_is_a_415(api: Api, note: str):
     sent = api.send("PATCH", ONE, b"pinned=true", Content_Type="application/x-www-form-urlencoded")
     assert code(sent) == (415, "not_json")
 
@@ -105,14 +105,14 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
-def test_what_nobody_recorded_cannot_be_changed(
+def test_changing_an_unknown_memory_is_not_found(
     api: Api, note: str, method: str, path: str, body: object
 ):
     assert api.problem(method, f"/v1/memories/unknown{path}", body) == (404, "not_found")
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
-def test_a_change_rests_on_what_was_read_where_that_is_said(
+def test_if_match_refuses_a_change_of_a_newer_version(
     api: Api, note: str, log: EventLog, method: str, path: str, body: object
 ):
     seen = api.get(ONE).headers["ETag"]
@@ -125,21 +125,21 @@ def test_a_change_rests_on_what_was_read_where_that_is_said(
 
 
 @pytest.mark.parametrize("sent", ["12", '"12', 'W/"1", x', "", '"a" "b"'])
-def test_a_condition_that_is_none_is_refused(api: Api, note: str, sent: str):
+def test_a_malformed_if_match_is_refused(api: Api, note: str, sent: str):
     assert api.problem("PATCH", ONE, {"pinned": True}, If_Match=sent) == (400, "invalid_input")
 
 
 @pytest.mark.parametrize("sent", ['"2"', 'W/"1"', '"x"', '"01"', '"1-zzzzzzzz"', '""'])
-def test_a_tag_of_something_else_matches_nothing(api: Api, note: str, sent: str):
+def test_an_unknown_etag_matches_nothing(api: Api, note: str, sent: str):
     assert api.problem("PATCH", ONE, {"pinned": True}, If_Match=sent) == (412, "changed_since")
 
 
-def test_any_state_may_be_changed_where_a_star_is_sent(api: Api, note: str):
+def test_if_match_star_matches_any_version_that_exists(api: Api, note: str):
     assert api.ok("PATCH", ONE, {"pinned": True}, If_Match="*")["pinned"]
     assert api.problem("PATCH", "/v1/memories/x", {"pinned": True}, If_Match="*")[0] == 404
 
 
-def test_the_tag_of_what_was_created_is_good_for_its_first_change(api: Api, note: str):
+def test_the_etag_of_a_creation_allows_the_first_change(api: Api, note: str):
     assert note == '"1"'
     again = api.post("/v1/memories", NOTE)
     assert again.headers["ETag"] == note
@@ -148,7 +148,7 @@ def test_the_tag_of_what_was_created_is_good_for_its_first_change(api: Api, note
     assert api.post("/v1/memories", NOTE).headers["ETag"] == '"3"'
 
 
-def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventLog):
+def test_of_concurrent_writers_with_one_etag_one_wins(api: Api, note: str, log: EventLog):
     """Both wait for the log before either has written: a check made earlier would let both in."""
     seen, answers = api.get(ONE).headers["ETag"], []
 
@@ -167,7 +167,7 @@ def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventL
     assert [event.kind for event in log.events_for("n1")] == ["recorded", "revised"]
 
 
-def test_that_a_lesson_was_shown_and_rated_is_no_change_of_it(api: Api, note: str, log: EventLog):
+def test_showing_and_rating_a_lesson_keeps_its_etag_valid(api: Api, note: str, log: EventLog):
     seen = api.get(ONE).headers["ETag"]
     log.append([Event("s1", NOW, Surfaced(place="prompt"), "n1", session="s")])
     api.ok("POST", "/v1/rate", {"id": "n1", "verdict": 1})
@@ -178,7 +178,7 @@ def test_that_a_lesson_was_shown_and_rated_is_no_change_of_it(api: Api, note: st
 # Reading one
 
 
-def test_what_is_known_already_is_not_sent_again(api: Api, note: str):
+def test_if_none_match_answers_304_for_the_current_etag(api: Api, note: str):
     first = api.get(ONE)
     again = api.get(ONE, If_None_Match=first.headers["ETag"])
     assert (again.status_code, again.data) == (304, b"")
@@ -187,7 +187,7 @@ def test_what_is_known_already_is_not_sent_again(api: Api, note: str):
     assert api.get(ONE, If_None_Match='"1"').status_code == 200
 
 
-def test_a_newer_value_of_its_key_is_news_of_a_memory(api: Api):
+def test_a_newer_value_of_the_key_changes_the_etag(api: Api):
     keyed = {"id": "k1", "content": "We deploy to us-east-1", "key": "deploy.region"}
     api.ok("POST", "/v1/memories", keyed)
     seen = api.get("/v1/memories/k1").headers["ETag"]
@@ -211,7 +211,7 @@ def test_forgetting_twice_is_the_same(api: Api, note: str, log: EventLog):
     assert api.send("DELETE", ONE, If_Match=api.get(ONE).headers["ETag"]).status_code == 204
 
 
-def test_what_was_forgotten_can_be_restored(api: Api, note: str):
+def test_a_forgotten_memory_can_be_restored(api: Api, note: str):
     api.send("DELETE", ONE)
     shown = api.ok("POST", f"{ONE}/restore", {"reason": "was right"})
     assert (shown["state"], shown["text"]) == ("active", NOTE["content"])
@@ -295,7 +295,7 @@ def full(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]
 
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=lambda value: str(value)[:24])
-def test_a_full_disk_is_said_so_and_nothing_is_written(
+def test_a_full_disk_is_a_507_and_writes_nothing(
     note: str, full: Api, log: EventLog, method: str, path: str, body: object
 ):
     head = log.head()
@@ -307,7 +307,7 @@ def test_a_full_disk_is_said_so_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("method", "path", "body"), WRITES + SMALL, ids=lambda value: str(value)[:24]
 )
-def test_a_log_that_another_process_holds_is_said_so(
+def test_a_log_locked_by_another_process_is_a_503(
     api: Api,
     note: str,
     log: EventLog,

@@ -138,6 +138,6 @@ def test_summaries_are_of_the_shapes_that_are_declared(
 @pytest.mark.parametrize(
     "query", ["since=2026-13-01", "until=soon", "since=2026-02-01&until=2026-01-01"]
 )
-def test_what_is_no_period_is_refused(client: FlaskClient, query: str):
+def test_an_invalid_period_is_refused(client: FlaskClient, query: str):
     answer = client.get(f"/v1/digest?{query}", headers=OURS)
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_input")

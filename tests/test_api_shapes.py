@@ -232,7 +232,7 @@ def test_the_document_tells_every_answer_by_a_shape_it_has(api: Api):
         assert {str(int(status)) for status in operation.answers} <= told.keys()
 
 
-def test_a_shape_that_leaves_something_out_is_found():
+def test_the_shape_check_finds_undeclared_fields():
     """The check itself can fail."""
 
     class Inner(msgspec.Struct):

@@ -54,7 +54,7 @@ def test_health_needs_no_token(client: FlaskClient):
     assert answer.json["status"] == "ok"
 
 
-def test_no_request_is_the_first_to_meet_a_type(client: FlaskClient, monkeypatch):
+def test_requests_decode_with_prepared_decoders_only(client: FlaskClient, monkeypatch):
     """msgspec 0.22 ends the process where two threads do: what it knows of a type is half made."""
     plain = msgspec.json.decode
 
@@ -133,7 +133,7 @@ def test_a_batch_with_one_wrong_memory_records_none(client: FlaskClient, wrong: 
     assert get(client, "/v1/memories/b0").status_code == 404
 
 
-def test_show_tells_the_whole_story(client: FlaskClient, tenants: OpenTenants):
+def test_show_has_the_history_and_every_field(client: FlaskClient, tenants: OpenTenants):
     post(client, "/v1/memories", NOTE | {"tags": ["auth"], "metadata": {"pr": 12}})
     events = tenants.get("default").log
     commands.revise(events, "n1", Revised(content="loginHandler answers 401"), NOW)
@@ -157,16 +157,14 @@ def test_a_forgotten_memory_shows_nothing_of_what_it_said(
     assert "word" not in shown.text
 
 
-def test_a_receipt_is_kept_of_an_answer_unless_it_was_not_touched(
-    client: FlaskClient, tenants: OpenTenants
-):
+def test_recall_keeps_a_receipt_unless_touch_is_false(client: FlaskClient, tenants: OpenTenants):
     recall(client, "login", touch=False)
     assert tenants.get("default").receipts == []
     recall(client, "login")
     assert [receipt.body.query for receipt in tenants.get("default").receipts] == ["login"]
 
 
-def test_moments_with_and_without_a_zone_may_meet(client: FlaskClient):
+def test_a_window_may_mix_moments_with_and_without_a_zone(client: FlaskClient):
     post(client, "/v1/memories", NOTE | {"created_at": "2026-03-01T10:00:00Z"})
     window = {"since": "2026-03-01T00:00:00", "until": "2026-03-02T00:00:00+02:00"}
     assert recall(client, "login", **window)["hits"]
@@ -232,7 +230,7 @@ def test_an_integer_of_any_size_in_metadata_comes_back(client: FlaskClient):
     ],
     ids=lambda value: json.dumps(value)[:40],
 )
-def test_what_cannot_be_used_is_a_bad_request(
+def test_invalid_fields_are_a_bad_request(
     client: FlaskClient, path: str, body: object, expected: str
 ):
     assert code(post(client, f"/v1/{path}", body)) == (400, expected)
@@ -265,7 +263,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
     ],
     ids=lambda body: f"{body[:24]!r}",
 )
-def test_what_is_no_json_of_ours_is_a_bad_request(client: FlaskClient, path: str, body: bytes):
+def test_malformed_json_is_a_bad_request(client: FlaskClient, path: str, body: bytes):
     assert code(post(client, f"/v1/{path}", body))[0] == 400
 
 
@@ -306,11 +304,11 @@ def test_a_tenant_nobody_made_is_not_found(client: FlaskClient, tenants: OpenTen
 
 
 @pytest.mark.parametrize("path", ["/v1/memories/unknown", "/v1/nope", "/v1/memories/a/b"])
-def test_what_is_not_there_is_not_found(client: FlaskClient, path: str):
+def test_unknown_paths_and_ids_are_not_found(client: FlaskClient, path: str):
     assert code(get(client, path)) == (404, "not_found")
 
 
-def test_a_wrong_method_is_told_the_right_one(client: FlaskClient):
+def test_a_wrong_method_is_answered_with_the_allowed_ones(client: FlaskClient):
     answer = get(client, "/v1/recall")
     assert code(answer) == (405, "method_not_allowed")
     assert "POST" in answer.headers["Allow"]
@@ -320,7 +318,7 @@ def test_a_body_over_the_limit_is_too_large(client: FlaskClient):
     assert code(post(client, "/v1/memories", b" " * (MAX_BODY + 1))) == (413, "too_large")
 
 
-def test_a_defect_of_ours_tells_nothing_of_the_inside(tenants: OpenTenants):
+def test_an_internal_error_reveals_no_details(tenants: OpenTenants):
     client = create_app(tenants, TOKEN, clock=lambda: 1 // 0, hook_deadline_s=30.0).test_client()
     answer = post(client, "/v1/memories", NOTE)
     assert code(answer) == (500, "internal")
@@ -385,7 +383,7 @@ def expected_status(fine: tuple[bool, bool, bool, bool, bool]) -> int:
     return 200 if type_ else 415
 
 
-def test_only_the_owner_on_this_machine_gets_through(client: FlaskClient):
+def test_only_the_owner_on_this_machine_is_answered(client: FlaskClient):
     asked = accepted = 0
     for host, origin, site, token, type_ in product(HOSTS, ORIGINS, SITES, TOKENS, TYPES):
         own = f"http://{host}"
@@ -420,7 +418,7 @@ def test_only_the_owner_on_this_machine_gets_through(client: FlaskClient):
         ({"Content-Type": "text/plain"}, (415, "not_json")),
     ],
 )
-def test_each_guard_says_which_it_is(
+def test_each_guard_has_its_own_error_code(
     client: FlaskClient, change: dict[str, str], expected: tuple[int, str]
 ):
     answer = client.post("/v1/recall", data=b"{}", headers=OURS | change)
@@ -429,7 +427,7 @@ def test_each_guard_says_which_it_is(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
 @pytest.mark.parametrize("path", ["/v1/recall", "/v1/memories", "/v1/memories/n1", "/v1/nope"])
-def test_no_method_and_no_path_gets_around_the_guards(client: FlaskClient, method: str, path: str):
+def test_every_method_and_path_is_guarded(client: FlaskClient, method: str, path: str):
     foreign = {"Host": "evil.example", "Origin": "http://evil.example"}
     assert client.open(path, method=method, headers=OURS | foreign).status_code == 421
     assert client.open(path, method=method, headers={"Host": "localhost"}).status_code == 401
@@ -465,7 +463,7 @@ def hold(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw
     connection.close()
 
 
-def test_a_locked_log_is_said_so_and_a_retry_writes_once(
+def test_a_locked_log_is_a_503_and_a_retry_writes_once(
     client: FlaskClient, tenants: OpenTenants, hold: apsw.Connection
 ):
     assert code(post(client, "/v1/memories", NOTE)) == (503, "log_busy")

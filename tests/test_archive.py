@@ -67,7 +67,7 @@ def use(log: EventLog, id_: str, days: int) -> None:
     log.append([Event(receipt, at, body, receipt)])
 
 
-def test_what_nobody_needed_for_long_is_put_away_and_it_says_so(tenant, log, old):
+def test_unused_memories_are_archived_with_a_reason(tenant, log, old):
     never, once = old(), old()
     use(log, once, 300)
     assert proposed(tenant, log) == {
@@ -130,7 +130,7 @@ def test_importance_fades_until_it_goes(tenant, log, old):
     assert proposed(tenant, log) == {} and short
 
 
-def test_to_be_found_unimportant_is_no_use(tenant, log, old):
+def test_lowering_the_importance_does_not_count_as_use(tenant, log, old):
     one = old()
     memory = rows(tenant, log).find(one)
     step = steps.revise(memory, Revised(importance=0.2), "nobody used it")
@@ -139,7 +139,7 @@ def test_to_be_found_unimportant_is_no_use(tenant, log, old):
     assert list(proposed(tenant, log)) == [one]
 
 
-def test_a_project_that_sleeps_keeps_its_memories(tenant, log, old):
+def test_an_inactive_project_keeps_its_memories(tenant, log, old):
     sleeping = old(project="asleep", days=400)
     beside = old(project="asleep", days=500)
     assert proposed(tenant, log) == {}
@@ -147,7 +147,7 @@ def test_a_project_that_sleeps_keeps_its_memories(tenant, log, old):
     assert list(proposed(tenant, log)) == [beside] and sleeping
 
 
-def test_what_expired_is_put_away_first_whatever_it_is(tenant, log, old):
+def test_expired_memories_are_archived_first(tenant, log, old):
     cold, kind = old(), old(kind="decision", ttl_s=3_600, days=2)
     pinned = old(pinned=True, ttl_s=3_600, days=2)
     found = proposed(tenant, log)
@@ -155,14 +155,14 @@ def test_what_expired_is_put_away_first_whatever_it_is(tenant, log, old):
     assert found[kind].startswith("its time ran out on 2026-09-19")
 
 
-def test_only_the_project_that_was_named(tenant, log, old):
+def test_only_the_named_project_is_archived(tenant, log, old):
     mine = old()
     old(project="other", days=400), old(project="other", days=1)
     assert list(proposed(tenant, log, project="shop")) == [mine]
     assert len(proposed(tenant, log)) == 2
 
 
-def test_no_run_takes_more_than_a_person_looks_through(tenant, log, old, monkeypatch):
+def test_a_run_archives_a_bounded_number(tenant, log, old, monkeypatch):
     monkeypatch.setattr(job, "MOST", 3)
     ids = [old(days=300 + number) for number in range(5)]
     settings = config.load()
@@ -174,7 +174,7 @@ def test_no_run_takes_more_than_a_person_looks_through(tenant, log, old, monkeyp
     assert run(find_job("archive"), settings, tenant.name, NOW + DAY, apply=True) is None
 
 
-def test_undone_the_memory_is_to_the_digest_what_it_was(tenant, log, old):
+def test_undo_restores_the_same_digest(tenant, log, old):
     one, embedder = old(), LexicalEmbedder()
     before = build.rebuild(tenant, log, embedder, NOW).digests
     plan = run(find_job("archive"), config.load(), tenant.name, NOW, apply=True)

@@ -62,7 +62,7 @@ def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypat
         ("@1", ["note", "p5"]),
     ],
 )
-def test_recall_answers_from_what_held_then(moment: str, wanted: list[str]):
+def test_recall_as_of_answers_from_that_moment(moment: str, wanted: list[str]):
     assert ids(answer("recall", "database port", "--as-of", moment)) == wanted
     assert (
         sorted(memory["id"] for memory in answer("list", "--as-of", moment)["memories"]) == wanted
@@ -91,11 +91,11 @@ def test_the_archive_of_then_holds_nothing_that_came_later():
         ("gone", "it was forgotten"),
     ],
 )
-def test_why_says_what_held_then(id_: str, reason: str):
+def test_why_as_of_explains_that_moment(id_: str, reason: str):
     assert reason in run("why", "database port", id_, "--as-of", "2024-04-01").stdout
 
 
-def test_a_moment_that_cannot_be_read_is_named():
+def test_an_unreadable_moment_is_named():
     result = run("recall", "port", "--as-of", "tuesday")
     assert result.exit_code == 2
     assert "'tuesday' is no moment: write 2026-11-20, 7d for a week ago, or @1234" in result.stderr

@@ -111,7 +111,7 @@ def test_rules_split_where_the_user_or_the_settings_want_no_model(model, home):
 
 
 @pytest.mark.parametrize("parts", [["Is there life on Mars?"], [], ["why"] * 9])
-def test_parts_that_are_none_of_the_question_are_refused(model, tenant, parts: list[str]):
+def test_parts_unrelated_to_the_question_are_refused(model, tenant, parts: list[str]):
     model.answers = lambda asked: {"parts": parts}
     with pytest.raises(ModelError):
         split_by_model(config.load(), tenant.name, COMPOUND)

@@ -102,7 +102,7 @@ def test_the_block_is_taken_out_whole_of_what_it_comes_back_in(text: str, around
 
 
 @given(TEXTS)
-def test_what_is_cleaned_is_clean(text: str):
+def test_cleaning_twice_changes_nothing(text: str):
     once = clean_text(text)
     assert clean_text(once) == once
     assert "notes recalled from local memory" not in " ".join(once.lower().split())
@@ -207,7 +207,7 @@ def test_a_smaller_note_takes_the_room_a_larger_one_does_not_fit_in():
     assert block(notes, 600).ids == ("m2",)
 
 
-def test_nothing_to_say_is_no_block():
+def test_no_notes_make_no_block():
     assert block([]).text == "" and render_parts([Part("Nothing:", ())]).text == ""
     assert block([note(memory("m1", "too much"))], 100).text == ""
 

@@ -137,5 +137,5 @@ def test_the_command_asks_again_and_shows_the_trend(served):
     assert "30 of 30 canaries came back" in run("canaries").stdout
 
 
-def test_the_command_needs_something_built(log):
+def test_the_command_fails_without_a_build(log):
     assert run("canaries").exit_code == 1

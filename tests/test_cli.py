@@ -151,7 +151,7 @@ def test_record_reads_standard_input():
         ("goal", "x"),
     ],
 )
-def test_what_cannot_be_used_is_told_as_json_too(words):
+def test_invalid_input_is_reported_as_json_too(words):
     run("init")
     result = run(*words, "--json")
     assert result.exit_code == 2
@@ -261,7 +261,7 @@ def test_recall_leaves_a_receipt_unless_told_not_to(home):
         assert [event.kind for event in log.read()] == ["recorded", "recalled"]
 
 
-def test_nothing_found_is_no_failure_and_says_what_to_do():
+def test_no_hits_exit_with_0_and_say_what_to_do():
     run("record", "Deploys need two approvals")
     result = run("recall", "zebra")
     assert result.exit_code == 0
@@ -281,7 +281,7 @@ def test_a_search_shows_the_nearest_and_marks_the_unsure_ones():
     assert "unsure" not in answer("recall", "two approvals for deploys")["hits"][0]
 
 
-def test_what_looks_like_small_talk_is_searched_for():
+def test_recall_searches_for_words_of_small_talk():
     run("record", "The upload client must retry three times", "--id", "retry")
     run("record", "Thanks go to the people in CREDITS.md", "--id", "thanks")
     for word in ("retry", "thanks"):
@@ -540,7 +540,7 @@ def test_export_into_no_folder_is_refused(tmp_path):
     assert run("export", "--output", str(tmp_path)).exit_code == 2
 
 
-def test_export_takes_no_place_of_a_pipe_or_a_device(tmp_path):
+def test_export_never_replaces_a_pipe_or_a_device(tmp_path):
     run("record", "A memory to write")
     pipe, device = tmp_path / "pipe", tmp_path / "device"
     os.mkfifo(pipe)
@@ -551,7 +551,7 @@ def test_export_takes_no_place_of_a_pipe_or_a_device(tmp_path):
     assert pipe.is_fifo() and device.is_symlink()
 
 
-def test_export_through_a_link_leaves_it_one(tmp_path):
+def test_export_through_a_symlink_keeps_it(tmp_path):
     run("record", "A memory to write")
     link = tmp_path / "link.jsonl"
     link.symlink_to(tmp_path / "file.jsonl")
@@ -559,7 +559,7 @@ def test_export_through_a_link_leaves_it_one(tmp_path):
     assert link.is_symlink() and "A memory to write" in (tmp_path / "file.jsonl").read_text()
 
 
-def test_status_counts_no_event_that_the_log_says_is_lost(home):
+def test_status_does_not_count_lost_events(home):
     run("record", "A memory to keep")
     with EventLog(tenant(home).log) as log:
         head = log.head()
@@ -597,7 +597,7 @@ def test_status_names_what_is_served(home):
     assert "damaged" in run("status").stdout
 
 
-def test_verify_ends_with_one_where_something_differs(home):
+def test_verify_exits_with_1_on_a_difference(home):
     run("record", "Deploys need two approvals")
     assert run("verify").exit_code == 0
     chosen = rebuild(home)
@@ -608,7 +608,7 @@ def test_verify_ends_with_one_where_something_differs(home):
     assert json.loads(result.stdout)["ok"] is False
 
 
-def test_doctor_ends_with_one_on_an_error(home, monkeypatch):
+def test_doctor_exits_with_1_on_an_error(home, monkeypatch):
     assert run("doctor").exit_code == 1
     run("record", "Deploys need two approvals")
     rebuild(home)
@@ -653,7 +653,7 @@ def test_a_process_reads_json_lines_from_a_pipe():
     assert process.returncode == 0
 
 
-def test_a_reader_that_goes_away_is_no_traceback():
+def test_a_closed_pipe_prints_no_traceback():
     drafts = "\n".join(json.dumps({"content": f"Memory number {n} of many"}) for n in range(2_000))
     run("record", "--batch", stdin=drafts)
     process = spawn("export", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -724,14 +724,14 @@ def test_an_interrupt_ends_quietly():
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "")
 
 
-def test_bytes_that_are_no_text_are_replaced():
+def test_invalid_utf8_is_replaced():
     run("init")
     assert run("record", "caf\udce9 opens at nine").exit_code == 0
     assert run("recall", "caf\udce9 opens", "--json").exit_code == 0
     assert "opens at nine" in run("list").stdout
 
 
-def test_an_error_has_its_colour_on_a_terminal_alone():
+def test_errors_are_coloured_on_a_terminal_only():
     on_terminal = CliRunner().invoke(main, ["doctor"], color=True).stdout
     piped = run("doctor").stdout
     assert "\x1b[31merror" in on_terminal

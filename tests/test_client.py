@@ -179,7 +179,7 @@ def test_the_servers_answer_is_printed_as_it_is(home: Path):
     ],
     ids=["silence", "401", "500", "cut off", "no JSON", "no length", "SSH", "noise", "hang up"],
 )
-def test_what_is_no_whole_answer_is_silence(home: Path, answer: bytes):
+def test_an_incomplete_answer_prints_nothing(home: Path, answer: bytes):
     with listening(home, saying(answer)):
         assert run_patiently() == b""
     assert not tried(home)
@@ -197,7 +197,7 @@ def test_a_server_that_hangs_is_waited_for_once(home: Path):
     assert not tried(home)
 
 
-def test_a_server_that_takes_no_connection_is_not_taken_for_none(home: Path):
+def test_a_server_with_a_full_backlog_is_not_replaced(home: Path):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         port = full.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):
@@ -217,7 +217,7 @@ def test_a_clock_that_was_put_back_keeps_no_breaker_open(home: Path):
     assert client._breaker(str(home)) == (True, True)
 
 
-def test_where_no_server_comes_nobody_waits_a_second_time(
+def test_a_server_that_never_starts_is_waited_for_once_only(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     mnemolog("record", "The tides come at noon", "--no-project")
@@ -429,7 +429,7 @@ def test_what_was_tried_a_moment_ago_is_not_tried_again(home: Path):
 
 
 @pytest.mark.parametrize("sent", [b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
-def test_what_is_no_event_is_silence(home: Path, sent: bytes):
+def test_an_invalid_event_prints_nothing(home: Path, sent: bytes):
     assert run(sent) == b""
     assert not home.exists()
 

@@ -56,7 +56,7 @@ def test_restored_it_is_back_at_once(worn):
     assert answer("recall", "turnstile code lab")["hits"][0]["id"] == "ttl"
 
 
-def test_what_something_took_the_place_of_is_not_cold(worn):
+def test_superseded_memories_are_not_cold(worn):
     conditions = Filter(NOW, cold=True)
     memory_rows = rows(worn)
     passed = {
@@ -67,7 +67,7 @@ def test_what_something_took_the_place_of_is_not_cold(worn):
     assert passed.isdisjoint({"m22", "k1", "m06"})
 
 
-def test_cold_and_a_moment_are_not_asked_together(worn):
+def test_cold_and_as_of_exclude_each_other(worn):
     refused = run("recall", "--cold", "--as-of", "2026-03-01", "lab", "--json")
     assert refused.exit_code != 0 and "as_of" in json.loads(refused.stdout)["error"]["message"]
 

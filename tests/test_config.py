@@ -27,7 +27,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_without_files_and_variables_there_are_the_defaults(home: Path, project: Path):
+def test_defaults_hold_without_files_and_variables(home: Path, project: Path):
     settings = load(home, project)
     assert (settings.choices, settings.home, dict(settings.origin)) == (Choices(), home, {})
     assert settings.token_file.parent == settings.server_file.parent == home
@@ -87,7 +87,7 @@ def test_a_wrong_variable_is_named(home: Path):
         load(home, MNEMOLOG_PORT="many")
 
 
-def test_a_users_file_that_is_no_text_is_named(home: Path):
+def test_a_binary_user_file_is_named(home: Path):
     write(home / "config.toml", "").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match=r"config\.toml is not TOML"):
         load(home)
@@ -110,7 +110,7 @@ def test_a_removed_setting_has_no_effect_and_is_named(home: Path):
     assert 'layers = ["parts"]' in path.read_text()
 
 
-def test_a_variable_says_what_is_recorded(home: Path):
+def test_a_variable_chooses_what_is_recorded(home: Path):
     assert load(home).choices.record == config.RECORD_KINDS
     assert load(home, MNEMOLOG_RECORD="prompts,words").choices.record == ("prompts", "words")
     assert load(home, MNEMOLOG_RECORD="false").choices.record == ()
@@ -126,7 +126,7 @@ def test_an_unknown_kind_names_file_key_and_cure(home: Path, line: str):
     assert str(path) in str(e.value)
 
 
-def test_a_projects_file_only_takes_kinds_away(home: Path, project: Path):
+def test_a_project_file_can_only_remove_recorded_kinds(home: Path, project: Path):
     write(home / "config.toml", "record = ['prompts', 'commands']")
     local = write(project.parent / ".mnemolog.toml", "record = ['commands', 'outputs']")
     settings = load(home, project)
@@ -138,7 +138,7 @@ def test_a_projects_file_only_takes_kinds_away(home: Path, project: Path):
     assert load(home, project, MNEMOLOG_RECORD="true").choices.record == ()
 
 
-def test_settings_files_hold_from_the_repositorys_root_down(home: Path, project: Path):
+def test_project_files_apply_from_the_root_down(home: Path, project: Path):
     write(project.parent / ".mnemolog.toml", "top_k = 4\nrecord = ['prompts', 'words']")
     write(project / ".mnemolog.toml", "top_k = 5\nrecord = ['prompts', 'outputs']")
     assert config.project_files(project) == [
@@ -152,7 +152,7 @@ def test_settings_files_hold_from_the_repositorys_root_down(home: Path, project:
 @pytest.mark.parametrize(
     ("said", "is_off"), [("1", True), ("yes", True), ("0", False), ("", False)]
 )
-def test_the_environment_switches_one_run_off(said: str, is_off: bool):
+def test_an_environment_variable_disables_one_run(said: str, is_off: bool):
     assert config.is_off({"MNEMOLOG_OFF": said}) is is_off
 
 
@@ -169,7 +169,7 @@ def test_a_kept_value_leaves_comments_and_an_undone_one_leaves_nothing(home: Pat
     assert load(home).choices.top_k == 3
 
 
-def test_a_hold_out_and_a_replica_hold_from_when_they_are_written(home: Path):
+def test_changed_holdout_and_replica_apply_without_a_restart(home: Path):
     began = load(home)
     config.keep(home, {"holdout": 0.2, "replica": "/mnt/disk"})
     now = config.refresh(began).choices
@@ -179,7 +179,7 @@ def test_a_hold_out_and_a_replica_hold_from_when_they_are_written(home: Path):
     assert config.refresh(load(home)).choices == Choices()
 
 
-def test_what_config_toml_says_of_recall_holds_from_when_it_is_written(home: Path):
+def test_changed_recall_settings_apply_without_a_restart(home: Path):
     path = write(home / "config.toml", "top_k = 3\n")
     began = load(home, MNEMOLOG_FUSION="rrf")
     write(path, "fusion = 'weighted'\nprofile = 'wal'\nembedder = 'table:x'\n")

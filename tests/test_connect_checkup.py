@@ -55,24 +55,24 @@ def said(findings: list[Finding], severity: str) -> list[str]:
     return [finding.what for finding in findings if finding.severity == severity]
 
 
-def test_hosts_that_are_not_connected_are_not_spoken_of(look: Look):
+def test_unconnected_hosts_have_no_findings(look: Look):
     assert look() == []
 
 
-def test_a_host_whose_hooks_arrive_is_well(user: Path, log: EventLog, look: Look):
+def test_a_host_whose_hooks_arrive_is_ok(user: Path, log: EventLog, look: Look):
     connect("claude-code", user)
     hear(log, "claude-code", NOW + 1)
     assert [finding.severity for finding in look()] == ["ok"]
 
 
-def test_a_host_without_hooks_is_well_once_it_is_connected(user: Path, look: Look):
+def test_a_host_without_hooks_is_ok_once_connected(user: Path, look: Look):
     connect("zed", user)
     assert [(finding.severity, finding.what) for finding in look()] == [
         ("ok", "Zed is connected; it runs no hooks, only the MCP server")
     ]
 
 
-def test_hooks_that_never_arrive_are_told_of(user: Path, log: EventLog, look: Look):
+def test_warns_about_hooks_that_never_arrive(user: Path, log: EventLog, look: Look):
     connect("gemini", user)
     hear(log, "claude-code", NOW + 1)  # another's
     hear(log, "gemini", NOW - 1)  # from before
@@ -81,13 +81,13 @@ def test_hooks_that_never_arrive_are_told_of(user: Path, log: EventLog, look: Lo
     assert said(look(now=NOW + 1), "warn") == []  # connected a moment ago
 
 
-def test_another_port_is_told_of(user: Path, look: Look):
+def test_reports_another_port(user: Path, look: Look):
     connect("claude-code", user)
     [what] = said(look(replace(install(user), port=7999)), "error")
     assert what == "Claude Code posts its events to port 7437, but the server's is 7999"
 
 
-def test_the_key_of_an_older_token_is_told_of(user: Path, look: Look):
+def test_reports_the_key_of_an_older_token(user: Path, look: Look):
     connect("claude-code", user)
     found = look(replace(install(user), token="another"))
     assert ["the token was changed" in what for what in said(found, "error")] == [True]
@@ -95,7 +95,7 @@ def test_the_key_of_an_older_token_is_told_of(user: Path, look: Look):
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
+def test_reports_missing_client_files(name: str, user: Path, look: Look):
     connect(name, user)
     made = install(user)
     entries = connecting.entries_of_host(HOSTS[name], machine(user), made)
@@ -112,14 +112,14 @@ def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
     assert files == [one for one in started if one]
 
 
-def test_entries_of_another_version_are_told_of(user: Path, look: Look):
+def test_warns_about_entries_of_another_version(user: Path, look: Look):
     connect("cursor", user)
     path = user / ".cursor/hooks.json"
     path.write_text(path.read_text().replace('"timeout": 5', '"timeout": 9', 1))
     assert "the hooks or MCP server of Cursor are not up to date" in said(look(), "warn")
 
 
-def test_codex_that_trusts_none_of_our_hooks_is_told_of(user: Path, look: Look):
+def test_warns_when_codex_trusts_none_of_our_hooks(user: Path, look: Look):
     connect("codex", user)
     untrusted = "Codex trusts none of the hooks of mnemolog yet"
     assert untrusted in said(look(), "warn")
@@ -131,9 +131,7 @@ def test_codex_that_trusts_none_of_our_hooks_is_told_of(user: Path, look: Look):
     assert untrusted not in said(look(), "warn")
 
 
-def test_a_file_that_does_not_parse_is_told_of_and_the_rest_is_looked_at(
-    user: Path, log: EventLog, look: Look
-):
+def test_warns_about_an_unparsable_file_and_checks_the_rest(user: Path, log: EventLog, look: Look):
     connect("gemini", user)
     hear(log, "gemini", NOW + 1)
     (user / ".cursor/hooks.json").write_text("{")
@@ -142,7 +140,7 @@ def test_a_file_that_does_not_parse_is_told_of_and_the_rest_is_looked_at(
     assert len(said(found, "ok")) == 1
 
 
-def test_without_a_log_the_settings_are_looked_at_all_the_same(user: Path):
+def test_checks_settings_without_a_log(user: Path):
     connect("claude-code", user)
     found = checkup(machine(user), replace(install(user), port=1), None, LATER)
     assert len(said(found, "error")) == 1
@@ -160,7 +158,7 @@ def test_without_a_log_the_settings_are_looked_at_all_the_same(user: Path):
         ),
     ],
 )
-def test_hooks_that_the_user_switched_off_are_told_of(
+def test_warns_about_hooks_switched_off_by_the_user(
     name: str, path: str, text: str, switch: str, user: Path, look: Look
 ):
     (user / path).write_text(text)
@@ -168,7 +166,7 @@ def test_hooks_that_the_user_switched_off_are_told_of(
     assert [text for text in said(look(), "warn") if f"`{switch}" in text]
 
 
-def test_a_list_of_addresses_that_names_ours_is_enough(user: Path, log: EventLog, look: Look):
+def test_an_allowed_address_list_with_ours_has_no_warning(user: Path, log: EventLog, look: Look):
     text = '{"disableAllHooks": false, "allowedHttpHookUrls": ["http://127.0.0.1:*"]}'
     (user / ".claude/settings.json").write_text(text)
     connect("claude-code", user)
@@ -177,7 +175,7 @@ def test_a_list_of_addresses_that_names_ours_is_enough(user: Path, log: EventLog
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
-def test_a_key_that_other_users_can_read_is_told_of(tmp_path: Path):
+def test_warns_about_a_key_readable_by_others(tmp_path: Path):
     with TemporaryDirectory(dir="/tmp") as open_to_all:  # tmp_path is the owner's alone
         user = Path(open_to_all)
         user.chmod(0o755)

@@ -41,7 +41,9 @@ def test_hosts_are_listed_with_what_is_there_and_connected(user: Path):
     assert "next: `mnemolog connect gemini`" in run("connect").stdout
 
 
-def test_a_port_that_another_program_has_is_told_of(user: Path, monkeypatch: pytest.MonkeyPatch):
+def test_connect_reports_a_port_taken_by_another_program(
+    user: Path, monkeypatch: pytest.MonkeyPatch
+):
     with socket.create_server(("127.0.0.1", 0)) as another:
         monkeypatch.setenv("MNEMOLOG_PORT", str(another.getsockname()[1]))
         connected = run("connect", "claude-code", "--yes")
@@ -69,14 +71,14 @@ def test_a_dry_run_changes_nothing_at_all(user: Path, home: Path):
     assert not home.exists()
 
 
-def test_nobody_to_ask_is_an_error_with_its_cure(user: Path):
+def test_without_a_terminal_connect_fails_and_names_the_option(user: Path):
     result = run("connect", "codex")
     assert result.exit_code == 2
     assert "--yes" in result.stderr and "--dry-run" in result.stderr
     assert tree(user) == {}
 
 
-def test_what_is_as_it_should_be_needs_no_answer(user: Path):
+def test_an_up_to_date_host_needs_no_confirmation(user: Path):
     run("connect", "codex", "--yes")
     result = run("connect", "codex")
     assert result.exit_code == 0 and "nothing to change" in result.stdout
@@ -100,7 +102,7 @@ def test_a_person_is_asked_and_no_is_the_default(typed: bytes, code: int, user: 
     assert (user / ".cursor/hooks.json").exists() == (code == 0)
 
 
-def test_an_unknown_host_is_told_which_there_are(user: Path):
+def test_an_unknown_host_lists_the_known_ones(user: Path):
     result = run("connect", "emacs", "--yes")
     assert result.exit_code == 2 and "claude-code" in result.stderr
     assert run("disconnect").exit_code == 2
@@ -136,7 +138,7 @@ def test_escape_sequences_of_others_do_not_reach_the_terminal(user: Path):
     assert "rule" in shown and "\x1b" not in shown
 
 
-def test_doctor_tells_of_hosts_too(user: Path):
+def test_doctor_checks_hosts_too(user: Path):
     run("init")
     run("connect", "claude-code", "--yes")
     (user / ".claude/settings.json").write_text(

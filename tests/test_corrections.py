@@ -121,7 +121,7 @@ def test_a_correction_comes_first_and_the_older_value_names_it(say, ask: Ask, ca
 
 
 @pytest.mark.parametrize("case", BOTH_HOLD)
-def test_what_another_denial_is_about_is_not_marked(say, ask: Ask, case: str):
+def test_a_denial_of_something_else_marks_nothing(say, ask: Ask, case: str):
     older, newer, query = case.split("\n")
     say(older)
     say(newer)

@@ -103,7 +103,7 @@ def test_an_address_says_all_that_differs_and_reads_back_the_same():
     ],
     ids="=".join,
 )
-def test_what_is_none_of_the_choices_is_named(owner: Browser, wrong: tuple[str, str]):
+def test_an_unknown_choice_is_named(owner: Browser, wrong: tuple[str, str]):
     with pytest.raises(InvalidInput):
         read(("q", "x"), wrong)
     answered_ = owner.get(f"{PAGE}?{urlencode([('q', 'x'), wrong])}")
@@ -171,7 +171,7 @@ def test_the_block_is_what_a_hook_writes(tenants: OpenTenants):
     assert set(side.block.ids) == {hit["id"] for hit in side.hits}
 
 
-def test_a_bar_that_was_said_holds(tenants: OpenTenants):
+def test_an_explicit_min_confidence_is_applied(tenants: OpenTenants):
     (side,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
     assert side.hits == [] and side.payload["min_confidence"] == 0.99
     assert not side.block.text
@@ -224,7 +224,7 @@ def test_lasting_words_are_said_to_be_kept_and_are_not(owner: Browser, built: Bu
     assert not built.log.ids_with_prefix("01", kinds=("prompted",))
 
 
-def test_filters_hold(tenants: OpenTenants):
+def test_filters_apply(tenants: OpenTenants):
     (side,) = lab(tenants, ("q", "web client"), ("project", "acme/web"), ("min_confidence", "0"))
     assert "p1" in {hit["id"] for hit in side.hits}
     (side,) = lab(tenants, ("q", "web client"), ("project", "-"), ("min_confidence", "0"))
@@ -263,7 +263,7 @@ def test_moves_are_places_won_and_lost():
     ) == (1, 1, 2, 2)
 
 
-def test_nothing_compared_with_nothing_is_nothing():
+def test_comparing_empty_results_gives_no_rows():
     assert compare_hits([], []).rows == ()
 
 

@@ -177,7 +177,7 @@ def test_a_search_that_finds_nothing_says_which_filter_hides_what(owner, remembe
     assert "without from 2030-01-01" in owner.get(f"{LIST}?since=2030-01-01").text
 
 
-def test_what_is_found_comes_without_the_page_for_a_script(owner, remember):
+def test_scripts_get_the_results_without_the_page(owner, remember):
     remember("the deploy runs at noon")
     whole = owner.get(f"{LIST}?q=deploy").text
     part = owner.get(f"{LIST}?q=deploy", **{"Mnemolog-Part": "1"}).text
@@ -252,13 +252,13 @@ def test_filters_narrow_the_list(owner, remember):
     "asked",
     ["kind=nonsense", "state=<b>", "sort=drop", "since=tomorrowish", "project=../x", "after=zzz"],
 )
-def test_a_filter_that_cannot_be_meant_is_said_on_the_page(owner, asked: str):
+def test_an_invalid_filter_is_reported_on_the_page(owner, asked: str):
     page = owner.get(f"{LIST}?{asked}")
     assert page.status_code == 400
     assert 'role="alert"' in page.text and "<b>" not in page.text
 
 
-def test_a_question_is_recalled_with_what_is_not_sure_enough(owner, remember, log):
+def test_a_search_includes_hits_below_the_threshold(owner, remember, log):
     remember("The deploy of the web client goes out from eu-west-1")
     remember("Anna prefers tea")
     page = owner.get(f"{LIST}?q=where+does+the+deploy+go+out+from").text
@@ -267,13 +267,13 @@ def test_a_question_is_recalled_with_what_is_not_sure_enough(owner, remember, lo
     assert FOUND <= 200
 
 
-def test_words_find_what_was_put_away(owner, remember, log):
+def test_a_search_finds_archived_memories_on_request(owner, remember, log):
     commands.archive(log, remember("Redis ran on port 6379"), NOW)
     assert "6379" not in owner.get(f"{LIST}?q=redis").text
     assert "6379" in owner.get(f"{LIST}?q=redis&state=archived").text
 
 
-def test_looking_writes_nothing(owner, remember, log):
+def test_get_requests_write_nothing(owner, remember, log):
     id_ = remember("nothing is written by looking")
     head = log.head()
     for path in (LIST, f"{LIST}?q=written", f"{LIST}/new", f"/t/default/memory/{id_}/edit"):
@@ -296,7 +296,9 @@ def test_a_tenants_pages_show_no_other_tenants_memories(owner, remember):
 
 
 @pytest.mark.parametrize("does", ["archive", "forget"])
-def test_what_was_put_away_is_taken_back_in_one_step(owner, tenants, remember, does: str):
+def test_archived_and_forgotten_memories_are_restored_by_one_undo(
+    owner, tenants, remember, does: str
+):
     ids = [remember(f"memory number {n}") for n in range(3)]
     page = change(owner, does, *ids)
     after = {"archive": "archived", "forget": "forgotten"}[does]
@@ -398,7 +400,7 @@ def test_a_change_of_another_in_between_is_not_overwritten(owner, tenants, remem
 @pytest.mark.parametrize(
     "sent", ["", "{}", '["x",1,"active"]', '["nobody",1,"active",null,null,false,[]]', "[" * 9_000]
 )
-def test_what_is_no_change_cannot_be_taken_back(owner, log, sent: str):
+def test_an_invalid_undo_is_refused(owner, log, sent: str):
     assert owner.post(f"{LIST}/undo", was=sent).status_code in (400, 404)
     assert log.head() == 0
 
@@ -411,7 +413,7 @@ def test_a_form_leads_back_to_this_tenant_alone(owner, remember, to: str):
     assert answer.headers["Location"].startswith(f"{LIST}?flash=")
 
 
-def test_no_address_makes_a_page_say_anything(owner):
+def test_a_forged_flash_parameter_shows_nothing(owner):
     page = owner.get(f"{LIST}?flash=you+were+hacked&done=x").text
     assert "hacked" not in page and 'role="status"' not in page
 
@@ -465,7 +467,7 @@ def test_a_form_sent_twice_is_remembered_once(owner, log):
     assert again.status_code == 303
 
 
-def test_a_secret_is_said_to_be_taken_out(owner, log):
+def test_a_form_reports_a_redacted_secret(owner, log):
     token = "ghp_" + "a1B2c3D4e5F6" * 3
     page = owner.follow(owner.post(f"{LIST}/new", content=f"the token is {token}"))
     assert "secret was redacted" in page.text and token not in page.text
@@ -504,7 +506,7 @@ def test_a_revision_can_empty_a_field_and_is_put_back(owner, remember, tenants):
         assert view.tail.find(id_).context == "asked by ops"
 
 
-def test_a_lost_update_is_told_and_not_written(owner, remember, log, tenants):
+def test_an_edit_of_an_outdated_version_is_refused(owner, remember, log, tenants):
     id_ = remember("We deploy on Tuesdays")
     path = f"/t/default/memory/{id_}/edit"
     seen = fields(owner.get(path).text)["seen"]
@@ -614,7 +616,7 @@ def test_a_recall_is_rated(owner, remember, tenants):
 
 
 @pytest.mark.parametrize("asked", ["after=zzz", "silent=x", "project=../x"])
-def test_recalls_that_cannot_be_meant_are_said_on_the_page(owner, asked: str):
+def test_an_invalid_recall_filter_is_reported_on_the_page(owner, asked: str):
     page = owner.get(f"/t/default/recalls?{asked}")
     assert page.status_code == 400 and 'role="alert"' in page.text
 
@@ -657,7 +659,7 @@ def test_a_hostile_query_is_shown_and_does_nothing(owner, remember, text: str):
 @pytest.mark.parametrize(
     "id_", ["<script>alert(1)</script>", "../../etc/passwd", "%2e%2e", "x" * 9_000]
 )
-def test_an_id_that_is_none_is_not_found(owner, id_: str):
+def test_an_invalid_id_is_not_found(owner, id_: str):
     assert owner.get(f"/t/default/memory/{id_}").status_code == 404
 
 
@@ -690,7 +692,7 @@ def test_differences_leave_out_what_is_far_from_a_change():
 
 
 @pytest.mark.parametrize(("trust", "label"), [("web", True), ("tool", True), ("agent", False)])
-def test_what_a_tool_or_the_web_said_says_so_wherever_it_is_shown(
+def test_tool_and_web_memories_are_labelled_on_every_page(
     owner: Browser, remember: Callable[..., str], trust: str, label: bool
 ):
     id_ = remember("The gondola sails at dawn", kind="goal", status="open", trust=trust)

@@ -65,6 +65,6 @@ def test_rules_of_ours_are_taken_out_and_nothing_else(text: str, left: str):
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
-def test_nothing_of_ours_is_left(text: str):
+def test_stripping_leaves_nothing_of_our_blocks(text: str):
     assert not contains(strip(text))
     assert strip(strip(text)) == strip(text)

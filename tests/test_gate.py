@@ -23,7 +23,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Door:
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "PROPFIND"])
 @pytest.mark.parametrize("path", ["/v1/memories", "/mcp", "/t/team/memories", "/", "//v1/memories"])
-def test_no_method_gets_around_it(door: Door, method: str, path: str):
+def test_every_method_is_guarded(door: Door, method: str, path: str):
     client = door.app.test_client()
     door.reached.clear()
     for headers in ({"Host": "evil.example"}, {"Host": "localhost", "Origin": "null"}):
@@ -76,7 +76,7 @@ def test_an_empty_csrf_token_is_none():
         f"Bearer, Bearer {OWNERS}",
     ],
 )
-def test_what_is_no_bearer_token_is_a_401(door: Door, sent: str):
+def test_an_invalid_bearer_token_is_a_401(door: Door, sent: str):
     headers = {"Host": "localhost", "Authorization": sent}
     answer = door.app.test_client().get("/v1/memories", headers=headers)
     assert answer.status_code == 401
@@ -120,7 +120,9 @@ def port(door: Door) -> Iterator[int]:
     ],
     ids=str,
 )
-def test_over_a_socket_it_is_the_same(door: Door, port: int, headers: dict[str, str], status: int):
+def test_the_gate_answers_the_same_over_a_socket(
+    door: Door, port: int, headers: dict[str, str], status: int
+):
     door.reached.clear()
     own = {
         "Host": "127.0.0.1:{port}",

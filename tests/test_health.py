@@ -66,7 +66,7 @@ def only_problem(settings: Settings) -> Finding:
     return found
 
 
-def test_a_healthy_home_has_no_ills(settings):
+def test_a_healthy_home_has_no_problems(settings):
     assert problems(settings) == []
     assert checkup(settings)
 
@@ -76,7 +76,7 @@ def test_a_home_without_a_tenant_names_init(tmp_path):
     assert (found.severity, "mnemolog init" in found.cure) == ("error", True)
 
 
-def test_a_tenant_that_does_not_exist_is_the_only_ill(settings):
+def test_a_missing_tenant_is_the_only_problem(settings):
     choices = msgspec.structs.replace(settings.choices, tenant="bad")
     named = replace(settings, choices=choices)
     found = only_problem(named)
@@ -93,7 +93,7 @@ def test_a_tenant_that_does_not_exist_is_the_only_ill(settings):
         ("token", "error"),
     ],
 )
-def test_what_others_may_read_is_found(settings, name, severity):
+def test_files_readable_by_others_are_found(settings, name, severity):
     path = settings.home / name
     if name == "token":
         path.touch()
@@ -111,7 +111,7 @@ def test_a_damaged_event_is_an_error(settings):
     assert "event 1" in found[0].what
 
 
-def test_a_log_that_cannot_tell_its_end_is_an_error(settings):
+def test_a_log_without_a_readable_head_is_an_error(settings):
     path = tenant(settings.home).log
     with EventLog(path) as log:
         log.settle()
@@ -203,7 +203,7 @@ def listening():
         yield server.getsockname()[1]
 
 
-def test_a_server_that_answers_is_well(settings, listening):
+def test_a_server_that_answers_is_no_problem(settings, listening):
     with sole(settings):
         replace_file(settings.server_file, registry(listening))
         assert problems(Settings(settings.home, Choices(port=listening))) == []
@@ -236,7 +236,7 @@ def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch)
     assert "other-1" in only_problem(settings).what
 
 
-def test_an_embedder_there_is_not_is_an_error(settings):
+def test_an_unknown_embedder_is_an_error(settings):
     found = only_problem(Settings(settings.home, Choices(embedder="nonsense", port=free_port())))
     assert found.severity == "error"
 

@@ -28,7 +28,7 @@ def kinds(tenant: Tenant) -> list[str]:
         return [event.kind for event in log.read()]
 
 
-def test_what_it_notes_is_in_the_log_when_it_ends(built: Built):
+def test_its_events_are_in_the_log_when_it_ends(built: Built):
     before = len(kinds(built.tenant))
     assert hook(event()).exit_code == 0
     assert "prompted" in kinds(built.tenant)[before:]
@@ -54,10 +54,10 @@ def test_a_host_there_is_not_is_named_with_those_there_are(built: Built):
 
 
 @pytest.mark.parametrize("sent", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
-def test_what_is_no_event_is_refused(built: Built, sent: bytes):
+def test_an_invalid_event_is_refused(built: Built, sent: bytes):
     assert hook(sent).exit_code == 2
 
 
-def test_where_nothing_was_ever_recorded_nothing_is_made(home: Path):
+def test_without_a_log_no_home_is_created(home: Path):
     assert hook(event()).exit_code == 3
     assert not home.exists()

@@ -83,7 +83,7 @@ def test_a_new_token_ends_the_hook_keys_of_the_old(tenants: OpenTenants):
     assert post(client, "/v1/hooks/claude-code", PROMPT, **with_key).status_code == 401
 
 
-def test_an_unknown_host_is_told_which_there_are(tenants: OpenTenants):
+def test_an_unknown_host_lists_the_known_ones(tenants: OpenTenants):
     client = create_app(tenants, TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
     refused = post(client, "/v1/hooks/emacs", PROMPT)
     assert refused.status_code == 404
@@ -93,7 +93,7 @@ def test_an_unknown_host_is_told_which_there_are(tenants: OpenTenants):
 # In time
 
 
-def test_what_comes_too_late_is_silence(tenants: OpenTenants, monkeypatch, caplog):
+def test_an_answer_after_the_deadline_is_dropped(tenants: OpenTenants, monkeypatch, caplog):
     saying(monkeypatch, lambda call: time.sleep(0.3) or Reply("late"))
     hooks = Hooks(tenants, lambda: NOW, deadline_s=0.05)
     assert hooks.answer(PLAIN, {"prompt": "a"}) is None
@@ -102,7 +102,9 @@ def test_what_comes_too_late_is_silence(tenants: OpenTenants, monkeypatch, caplo
 
 
 @pytest.mark.parametrize("failure", [LogBusy("the log is locked"), ZeroDivisionError("ours")])
-def test_what_fails_is_silence_and_logged(hooks: Hooks, monkeypatch, caplog, failure: Exception):
+def test_a_failing_hook_answers_nothing_and_is_logged(
+    hooks: Hooks, monkeypatch, caplog, failure: Exception
+):
     def fail(call: Call) -> Reply:
         raise failure
 
