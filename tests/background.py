@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -71,6 +72,11 @@ def served(app: Flask) -> Iterator[int]:
     thread.join(5)
     wasyncore.close_all(sockets)
     server.task_dispatcher.shutdown()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:

@@ -376,6 +376,12 @@ def chromium_ends() -> Iterator[None]:
 
 
 @pytest.fixture
+def bench_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Import the benchmarks by the names of their files, as their scripts do."""
+    monkeypatch.syspath_prepend(ROOT / "tests" / "bench")
+
+
+@pytest.fixture
 def tamper() -> Callable[..., None]:
     """Change a log behind its back: SQL with the triggers that keep it append-only dropped."""
 

@@ -6,7 +6,6 @@ memory in its log that no build may serve, one a log that no build of it agrees 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from background import free_port
 
 import pipelines
 from store.home.config import Settings
@@ -136,12 +137,6 @@ def start(
         stderr=subprocess.STDOUT,
         text=True,
     )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def until(found: Callable[[], Any], within_s: float) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
+import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -30,6 +31,9 @@ TOKEN = "the-owner's-token"
 HOST = {"Host": "127.0.0.1:7437"}
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium: `apt-get install chromium`, as .ci/run does"
 )
 PHONE = {"width": 380, "height": 800}
 DESK = {"width": 1280, "height": 900}

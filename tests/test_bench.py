@@ -14,11 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "tests" / "bench"
 
-
-@pytest.fixture(autouse=True)
-def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import the benchmark's files by their names, as its script does."""
-    monkeypatch.syspath_prepend(BENCH)
+pytestmark = pytest.mark.usefixtures("bench_on_path")
 
 
 def test_the_bench_writes_a_table_and_a_plot(tmp_path: Path) -> None:

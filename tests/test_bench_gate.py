@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).resolve().parent / "bench"
+pytestmark = pytest.mark.usefixtures("bench_on_path")
+
 # milliseconds of one version beside itself, recorded by the gate on a busy machine: of a recall
 # over HTTP, and of `mnemolog recall`
 CLEAN = [
@@ -38,12 +39,6 @@ NOISY = [
     (215.93, 236.36),
     (218.6, 206.63),
 ]
-
-
-@pytest.fixture(autouse=True)
-def import_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import the benchmark's files by their names, as its script does."""
-    monkeypatch.syspath_prepend(BENCH)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ What a person sees of the jobs: Dagster's pages in a real browser, on a home tha
 keeps up. Two of its tenants have something in their logs for which a build is refused.
 """
 
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from dagster_page import Page, until
-from dashboard_page import served
+from dashboard_page import chromium, needs_chromium, served
 from flask import Flask
 
 from pipelines import jobs
@@ -23,17 +22,12 @@ from store.snapshots import manifest as manifests
 if TYPE_CHECKING:
     from playwright.sync_api import Page as Tab
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 GROUP = "locations/__repository__@mnemolog/asset-groups"
 WAIT_MS = 120_000
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="looks at POSIX process groups"),
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="no Chromium: `apt-get install chromium`, as .ci/run does"
-    ),
+    needs_chromium,
 ]
 
 
@@ -49,17 +43,12 @@ def page(dagster_page) -> Page:
 @pytest.fixture(scope="module")
 def tab(page: Page) -> Iterator["Tab"]:
     """A tab that is logged in, large enough that all of a graph is drawn."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # no sandbox of its own: a container's root has none to give
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        opened = browser.new_page(viewport={"width": 2400, "height": 3200})
-        opened.set_default_timeout(WAIT_MS)
-        opened.goto(page.link())
-        opened.wait_for_url(f"{page.url}/**/overview/**")
-        yield opened
-        browser.close()
+    opened = chromium().new_page(viewport={"width": 2400, "height": 3200})
+    opened.set_default_timeout(WAIT_MS)
+    opened.goto(page.link())
+    opened.wait_for_url(f"{page.url}/**/overview/**")
+    yield opened
+    opened.close()
 
 
 def drawn(tab: "Tab", wanted: set[str]) -> set[str]:

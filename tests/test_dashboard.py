@@ -9,7 +9,6 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from background import end, mnemolog, said
 from dashboard_page import (
-    CHROMIUM,
     HOST,
     NOW,
     PHONE,
@@ -19,6 +18,7 @@ from dashboard_page import (
     browser,
     fields,
     key,
+    needs_chromium,
     tab,
 )
 from flask import Flask
@@ -368,11 +368,6 @@ def app_cookie(owner: Browser) -> str:
 
 
 # In a browser
-
-
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium: `apt-get install chromium`"
-)
 
 
 @needs_chromium

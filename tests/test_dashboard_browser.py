@@ -22,6 +22,7 @@ from dashboard_page import (
     TOKEN,
     application,
     end_chromium,
+    needs_chromium,
     served,
     tab,
 )
@@ -35,8 +36,9 @@ from store.home import tenant as tenants
 from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Planned
+from store.log.event_kinds import Followed, LessonVerdict, Planned, Recorded, Surfaced
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.maintenance import build
 from store.memories.fold import Fold
 from store.plans import plans, steps
@@ -63,9 +65,7 @@ HOSTILE = (
     "<form action=http://evil.example/><input name=csrf><button>send",
 )
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium: `apt-get install chromium`, as .ci/run does"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,8 @@ def _fill(log: EventLog) -> None:
     drafts += [
         Draft(id="g1", kind="goal", content="Ship the dashboard", status="open", progress=0.4),
         Draft(id="g2", kind="goal", content=f"A goal {HOSTILE[1]}", status="open"),
+        Draft(id="g3", kind="goal", content="Move to uv", metadata={"due": "2020-01-31"}),
+        Draft(id="step", kind="milestone", content="The queue is gone", chain="way"),
         Draft(id="l1", kind="lesson", content="Never deploy on Friday afternoon"),
         Draft(id="l2", kind="lesson", content=f"A lesson {HOSTILE[2]}"),
         Draft(id="k1", content="The port is 5432", key="db.port", value="5432"),
@@ -104,6 +106,19 @@ def _fill(log: EventLog) -> None:
     for draft in drafts:
         commands.record_batch(log, [draft], NOW)
     commands.link(log, "t1", "t2", "support", NOW)
+    stated = Recorded(
+        content="Always use pnpm", kind="statement", insight_type="rule", source="prompt"
+    )
+    log.append([Event("stated", NOW, stated, "stated", "acme/shop", "session-7", trust="user")])
+    for number in range(12):
+        verdict: LessonVerdict = "followed" if number % 2 else "ignored"
+        followed = Followed(verdict=verdict, stood={"test": bool(number % 2)})
+        log.append(
+            [
+                Event(f"shown{number}", NOW, Surfaced(place="prompt"), "l1"),
+                Event(f"followed{number}", NOW, followed, "l1"),
+            ]
+        )
     _propose(log, *((f"h{number}", "h0", HOSTILE[3]) for number in range(1, len(HOSTILE))))
     _propose(log, ("twin2", "twin", "the same words"))
     _propose(log, ("h1", "h0", f"because {HOSTILE[0]}"))
@@ -152,6 +167,7 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
         "proposal": f"/t/default/proposals/{one[1]}",
         "long proposal": f"/t/default/proposals/{long[len(HOSTILE) - 1]}",
         "asked": "/t/default/lab?q=deploy+note",
+        "entity": "/t/default/graph/entity?kind=file&name=store/log.py",
         "session": "/t/default/session?session=s1",
         "recall": f"/t/default/recall/{recall}",
         "no such page": "/t/default/nothing",

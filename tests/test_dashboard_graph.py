@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
-from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, tab
+from dashboard_page import NOW, Browser, application, browser, needs_chromium, tab
 from flask import Flask
 
 from serve.dashboard.shell import FOLDER
@@ -33,8 +33,6 @@ TEXTS = {
     "m3": "serve/app.py opens store/log.py",
     "m4": "serve/gate.py guards serve/app.py",
 }
-
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +264,7 @@ PLACES = f"{CY}.nodes().map(node => [node.id(), node.position('x'), node.positio
 VIEW = f"[{CY}.zoom(), {CY}.pan('x'), {CY}.pan('y')].join()"
 
 
-@in_browser
+@needs_chromium
 def test_a_script_draws_the_picture_and_a_search_chooses(app: Flask):
     with tab(app) as page:
         page.goto(GRAPH)
@@ -291,7 +289,7 @@ def test_a_script_draws_the_picture_and_a_search_chooses(app: Flask):
         assert page.evaluate(f"{CY}.nodes('.far').length") == 0
 
 
-@in_browser
+@needs_chromium
 def test_a_click_draws_what_an_entity_is_named_with_though_it_was_not_in_the_picture(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ):
@@ -311,7 +309,7 @@ def test_a_click_draws_what_an_entity_is_named_with_though_it_was_not_in_the_pic
         assert page.evaluate(f"{CY}.nodes().length") == 2
 
 
-@in_browser
+@needs_chromium
 def test_the_picture_is_moved_by_keys_buttons_wheel_and_a_hand(app: Flask):
     with tab(app) as page:
         page.goto(GRAPH)
@@ -343,19 +341,10 @@ def test_the_picture_is_moved_by_keys_buttons_wheel_and_a_hand(app: Flask):
         moves()
 
 
-@in_browser
+@needs_chromium
 def test_without_scripts_the_table_is_all(app: Flask):
     with tab(app, scripts=False) as page:
         page.goto(GRAPH)
         assert not page.locator("[data-graph-view]").is_visible()
         page.get_by_role("link", name="store/log.py").click()
         page.get_by_role("heading", name="store/log.py").wait_for()
-
-
-@in_browser
-def test_the_pages_fit_a_phone(app: Flask):
-    with tab(app) as page:
-        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-        for path in (GRAPH, entity("store/log.py")):
-            page.goto(path)
-            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

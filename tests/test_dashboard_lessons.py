@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, tab
+from dashboard_page import NOW, Browser, application, browser, needs_chromium, tab
 from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
@@ -16,7 +16,6 @@ from store.log.event_kinds import Followed, LessonVerdict, Proposed, Recorded, S
 from store.log.event_log import EventLog
 from store.log.events import Event
 
-in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
 LESSONS, GOALS = "/t/default/lessons", "/t/default/goals"
 
 
@@ -210,7 +209,7 @@ def test_what_a_statement_says_is_harmless(owner: Browser, log: EventLog):
     assert "\u202e" not in part and "\x1b" not in part
 
 
-@in_browser
+@needs_chromium
 def test_a_statement_is_accepted_in_a_browser_without_scripts(app: Flask, log: EventLog):
     statement(log)
     with tab(app, scripts=False) as page:
@@ -289,7 +288,7 @@ def test_texts_are_harmless(owner: Browser, log: EventLog):
         assert "\x1b" not in page and "\u202e" not in page
 
 
-@in_browser
+@needs_chromium
 def test_a_goal_is_changed_in_a_browser_without_scripts(app: Flask, log: EventLog):
     seed_goals(log)
     with tab(app, scripts=False) as page:
@@ -299,15 +298,3 @@ def test_a_goal_is_changed_in_a_browser_without_scripts(app: Flask, log: EventLo
         page.get_by_role("button", name="Save").first.click()
         page.get_by_text("The goal was changed.").wait_for()
         assert page.get_by_text("75 %").count() == 1
-
-
-@in_browser
-def test_the_pages_fit_a_phone(app: Flask, log: EventLog):
-    seed_goals(log)
-    seed_lessons(log)
-    statement(log)
-    with tab(app) as page:
-        page.set_viewport_size(PHONE)  # type: ignore[arg-type]
-        for path in (LESSONS, GOALS):
-            page.goto(path)
-            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -3,7 +3,7 @@
 import pytest
 from command_line import answer, succeed
 from conftest import NOW, Built
-from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser, tab
+from dashboard_page import HOST, PHONE, Browser, application, browser, needs_chromium, tab
 from drafts import draft
 from flask import Flask
 from test_hazards import SKIPS
@@ -199,10 +199,7 @@ def test_it_counts_what_was_written_a_moment_ago(owner: Browser, built: Built):
     assert owner.get(LIVE).json["memories"] == "37"
 
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-
-
-@needs_browser
+@needs_chromium
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_in_a_browser_the_counters_move(app: Flask, built: Built, theme: str):
     with tab(app, theme=theme) as page:
@@ -212,7 +209,7 @@ def test_in_a_browser_the_counters_move(app: Flask, built: Built, theme: str):
         assert page.locator("[data-live-state]").inner_text() == "live"
 
 
-@needs_browser
+@needs_chromium
 def test_on_a_phone_and_without_scripts_all_is_there(app: Flask):
     with tab(app, scripts=False) as page:
         page.set_viewport_size(PHONE)

@@ -33,20 +33,18 @@ def test_a_text_without_a_block_is_the_same_object():
     assert strip(text) is text and not contains(text)
 
 
-def test_what_stands_around_a_block_stays():
-    assert strip(f"before {BLOCK} between {BLOCK} after") == "before  between  after"
-
-
-def test_a_block_that_was_cut_off_is_taken_to_the_end():
-    assert strip(f"before {OPENING}\n- a note, cut o") == "before"
-
-
-def test_a_block_hidden_in_a_block_is_not_put_together_by_stripping():
-    assert strip(OPENING[:10] + BLOCK + OPENING[10:] + " hidden") == ""
-
-
-def test_a_line_of_a_block_that_stands_alone_is_taken_out():
-    assert strip(f"It says:\n- {NOTE}\nSo I did.") == "It says:\n- \nSo I did."
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"before {BLOCK} between {BLOCK} after", "before  between  after"),
+        (f"before {OPENING}\n- a note, cut o", "before"),
+        (OPENING[:10] + BLOCK + OPENING[10:] + " hidden", ""),
+        (f"It says:\n- {NOTE}\nSo I did.", "It says:\n- \nSo I did."),
+    ],
+    ids=["around", "cut off", "a block hidden in a block", "one line alone"],
+)
+def test_blocks_are_stripped_and_the_text_around_them_stays(text: str, left: str):
+    assert strip(text) == left
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from background import free_port
 from command_line import run
 
 from store.embedders.lexical import LexicalEmbedder
@@ -41,11 +42,6 @@ def settings(tmp_path: Path):
         build.rebuild(chosen, log, LexicalEmbedder(), now())
     yield Settings(home, Choices(port=free_port()))
     os.umask(mask)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def registry(port: int) -> bytes:
