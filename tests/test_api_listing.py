@@ -24,7 +24,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
     for name in ("default", "work"):
         EventLog(tenant.tenant(tmp_path, name).log, create=True).close()
     opened = OpenTenants(Settings(tmp_path))
-    asked = Api(create_app(opened, TOKEN, lambda: NOW).test_client())
+    client = Api(create_app(opened, TOKEN, lambda: NOW).test_client())
     notes = [
         {
             "id": f"n{number}",
@@ -36,8 +36,8 @@ def api(tmp_path: Path) -> Iterator[Api]:
         }
         for number in range(7)
     ]
-    asked.ok("POST", "/v1/memories/batch", {"memories": notes})
-    yield asked
+    client.ok("POST", "/v1/memories/batch", {"memories": notes})
+    yield client
     opened.close()
 
 

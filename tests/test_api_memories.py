@@ -43,17 +43,17 @@ def note(api: Api) -> str:
 
 def test_a_patch_is_a_revision_and_answers_with_the_memory(api: Api, note: str, log: EventLog):
     asked = {"content": "loginHandler answers 401", "tags": ["auth"], "reason": "measured"}
-    shown = api.ok("PATCH", ONE, asked)
-    assert (shown["text"], shown["tags"]) == ("loginHandler answers 401", ["auth"])
-    assert [event["event"] for event in shown["history"]] == ["recorded", "revised"]
+    payload = api.ok("PATCH", ONE, asked)
+    assert (payload["text"], payload["tags"]) == ("loginHandler answers 401", ["auth"])
+    assert [event["event"] for event in payload["history"]] == ["recorded", "revised"]
     assert log.events_for("n1")[1].body.reason == "measured"
-    assert api.ok("GET", ONE) == shown
+    assert api.ok("GET", ONE) == payload
 
 
 def test_a_patch_pins_too_in_one_transaction(api: Api, note: str):
-    shown = api.ok("PATCH", ONE, {"importance": 0.9, "pinned": True})
-    assert (shown["importance"], shown["pinned"]) == (0.9, True)
-    assert [event["event"] for event in shown["history"]] == ["recorded", "revised", "pinned"]
+    payload = api.ok("PATCH", ONE, {"importance": 0.9, "pinned": True})
+    assert (payload["importance"], payload["pinned"]) == (0.9, True)
+    assert [event["event"] for event in payload["history"]] == ["recorded", "revised", "pinned"]
     assert api.ok("PATCH", ONE, {"pinned": False})["pinned"] is False
 
 
@@ -115,9 +115,9 @@ def test_changing_an_unknown_memory_is_not_found(
 def test_if_match_refuses_a_change_of_a_newer_version(
     api: Api, note: str, log: EventLog, method: str, path: str, body: object
 ):
-    seen = api.get(ONE).headers["ETag"]
+    etag = api.get(ONE).headers["ETag"]
     api.ok("PATCH", ONE, {"importance": 0.2})
-    refused = api.problem(method, f"{ONE}{path}", body, If_Match=seen)
+    refused = api.problem(method, f"{ONE}{path}", body, If_Match=etag)
     assert refused == (412, "changed_since")
     assert log_queries.newest_change(log, "n1") == 3
     current = api.get(ONE).headers["ETag"]
@@ -168,11 +168,11 @@ def test_of_concurrent_writers_with_one_etag_one_wins(api: Api, note: str, log: 
 
 
 def test_showing_and_rating_a_lesson_keeps_its_etag_valid(api: Api, note: str, log: EventLog):
-    seen = api.get(ONE).headers["ETag"]
+    etag = api.get(ONE).headers["ETag"]
     log.append([Event("s1", NOW, Surfaced(place="prompt"), "n1", session="s")])
     api.ok("POST", "/v1/rate", {"id": "n1", "verdict": 1})
-    assert api.get(ONE).headers["ETag"] != seen  # its history tells of it
-    api.ok("PATCH", ONE, {"pinned": True}, If_Match=seen)
+    assert api.get(ONE).headers["ETag"] != etag  # its history tells of it
+    api.ok("PATCH", ONE, {"pinned": True}, If_Match=etag)
 
 
 # Reading one
@@ -190,10 +190,10 @@ def test_if_none_match_answers_304_for_the_current_etag(api: Api, note: str):
 def test_a_newer_value_of_the_key_changes_the_etag(api: Api):
     keyed = {"id": "k1", "content": "We deploy to us-east-1", "key": "deploy.region"}
     api.ok("POST", "/v1/memories", keyed)
-    seen = api.get("/v1/memories/k1").headers["ETag"]
+    etag = api.get("/v1/memories/k1").headers["ETag"]
     newer = {"id": "k2", "content": "We deploy to eu-west-1", "key": "deploy.region"}
     api.ok("POST", "/v1/memories", newer)
-    again = api.get("/v1/memories/k1", If_None_Match=seen)
+    again = api.get("/v1/memories/k1", If_None_Match=etag)
     assert (again.status_code, again.json["state"]) == (200, "superseded")
 
 
@@ -213,14 +213,14 @@ def test_forgetting_twice_is_the_same(api: Api, note: str, log: EventLog):
 
 def test_a_forgotten_memory_can_be_restored(api: Api, note: str):
     api.send("DELETE", ONE)
-    shown = api.ok("POST", f"{ONE}/restore", {"reason": "was right"})
-    assert (shown["state"], shown["text"]) == ("active", NOTE["content"])
+    payload = api.ok("POST", f"{ONE}/restore", {"reason": "was right"})
+    assert (payload["state"], payload["text"]) == ("active", NOTE["content"])
 
 
 def test_a_memory_is_archived_and_superseded(api: Api, note: str):
     assert api.ok("POST", f"{ONE}/archive", {})["state"] == "archived"
-    shown = api.ok("POST", f"{ONE}/supersede", {"by": "n2", "reason": "newer"})
-    assert (shown["state"], shown["superseded_by"]) == ("superseded", "n2")
+    payload = api.ok("POST", f"{ONE}/supersede", {"by": "n2", "reason": "newer"})
+    assert (payload["state"], payload["superseded_by"]) == ("superseded", "n2")
     history = api.ok("GET", "/v1/memories/n2/history")
     assert {memory["id"] for memory in history["memories"]} == {"n1", "n2"}
 
@@ -286,11 +286,11 @@ def full(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]
         patched.setattr(log_file, "connect", narrow)
         opened = OpenTenants(tenants.settings)
         opened.get("default")
-    asked = Api(create_app(opened, TOKEN, lambda: NOW).test_client())
+    client = Api(create_app(opened, TOKEN, lambda: NOW).test_client())
     for note in (LONG, LONG[:1_000], LONG[:500]):
-        while asked.post("/v1/memories", {"content": note}).status_code == 201:
+        while client.post("/v1/memories", {"content": note}).status_code == 201:
             pass
-    yield asked
+    yield client
     opened.close()
 
 
@@ -319,9 +319,9 @@ def test_a_log_locked_by_another_process_is_a_503(
 ):
     monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)
     impatient = OpenTenants(tenants.settings)
-    asked = Api(create_app(impatient, TOKEN, lambda: NOW).test_client())
+    client = Api(create_app(impatient, TOKEN, lambda: NOW).test_client())
     with held(log.path):
-        answer = asked.send(method, path, body)
+        answer = client.send(method, path, body)
     assert code(answer) == (503, "log_busy")
     assert answer.headers["Retry-After"] == "1"
     assert log.head() == 2

@@ -54,9 +54,9 @@ def test_goals_are_those_not_yet_reached_unless_others_are_asked_for(client: Fla
     assert ids() == ["g3", "g4", "g1"]
     assert ids("?state=done") == ["g2"]
     assert sorted(ids("?state=all")) == ["g1", "g2", "g3", "g4"]
-    found = get(client, "/v1/goals")
-    assert found["goals"][0]["overdue"] is True
-    assert [milestone["id"] for milestone in found["chains"]["queue"]] == ["s1", "s2"]
+    payload = get(client, "/v1/goals")
+    assert payload["goals"][0]["overdue"] is True
+    assert [milestone["id"] for milestone in payload["chains"]["queue"]] == ["s1", "s2"]
 
 
 def test_facts_are_those_that_hold_or_held(client: FlaskClient):
@@ -74,20 +74,20 @@ def test_facts_are_those_that_hold_or_held(client: FlaskClient):
 
 
 def test_conflicts_tell_both_sides_and_what_settles_them(client: FlaskClient):
-    found = get(client, "/v1/conflicts", "listConflicts")
-    (linked,) = [conflict for conflict in found["conflicts"] if conflict["what"] == "linked"]
+    payload = get(client, "/v1/conflicts", "listConflicts")
+    (linked,) = [conflict for conflict in payload["conflicts"] if conflict["what"] == "linked"]
     assert {side["id"] for side in linked["sides"]} == {"m00", "m01"} and linked["settle"]
-    assert found["compared_all"] is True
+    assert payload["compared_all"] is True
 
 
 def test_a_neighbourhood_has_what_is_mentioned_with_an_entity(client: FlaskClient):
-    found = get(client, "/v1/graph?entity=store/log.py", "getNeighbourhood")
-    assert found["centre"][0] == "file:store/log.py"
-    names = {node["name"] for node in found["nodes"]}
+    payload = get(client, "/v1/graph?entity=store/log.py", "getNeighbourhood")
+    assert payload["centre"][0] == "file:store/log.py"
+    names = {node["name"] for node in payload["nodes"]}
     assert "store/errors.py" in names and "LogBusy" in names
-    assert all({edge["source"], edge["target"]} <= {n["id"] for n in found["nodes"]}
-               for edge in found["edges"])  # fmt: skip
-    assert {"e1", "e2"} <= {memory["id"] for memory in found["memories"]}
+    assert all({edge["source"], edge["target"]} <= {n["id"] for n in payload["nodes"]}
+               for edge in payload["edges"])  # fmt: skip
+    assert {"e1", "e2"} <= {memory["id"] for memory in payload["memories"]}
 
 
 def test_a_second_hop_reaches_further_and_the_limit_holds(client: FlaskClient):

@@ -74,8 +74,8 @@ def test_each_filter_of_a_search_filters(api: Api):
     ],
 )
 def test_an_answer_without_hits_says_why(api: Api, asked: dict[str, object], hint: str):
-    found = api.ok("POST", SEARCH, asked)
-    assert found["hits"] == [] and hint in found["hint"] and not found["degraded"]
+    payload = api.ok("POST", SEARCH, asked)
+    assert payload["hits"] == [] and hint in payload["hint"] and not payload["degraded"]
 
 
 def test_a_floor_under_the_score_keeps_hits_back(api: Api):
@@ -87,7 +87,7 @@ def test_a_floor_under_the_score_keeps_hits_back(api: Api):
 
 
 def test_a_search_can_be_explained_and_leaves_a_receipt(api: Api):
-    found = api.ok("POST", SEARCH, {"query": "deploy region", "explain": True})
-    assert found["why"]["dropped"].keys() <= {"below_bar", "below_score", "folded", "over_top_k"}
-    assert found["hits"][0]["why"]["channels"]
-    assert api.ok("POST", "/v1/rate", {"id": found["recall"], "verdict": 1})["id"]
+    payload = api.ok("POST", SEARCH, {"query": "deploy region", "explain": True})
+    assert payload["why"]["dropped"].keys() <= {"below_bar", "below_score", "folded", "over_top_k"}
+    assert payload["hits"][0]["why"]["channels"]
+    assert api.ok("POST", "/v1/rate", {"id": payload["recall"], "verdict": 1})["id"]

@@ -138,11 +138,11 @@ def test_show_has_the_history_and_every_field(client: FlaskClient, tenants: Open
     events = tenants.get("default").log
     commands.revise(events, "n1", Revised(content="loginHandler answers 401"), NOW)
     commands.pin(events, "n1", NOW)
-    shown = get(client, "/v1/memories/n1").json
-    assert [event["event"] for event in shown["history"]] == ["recorded", "revised", "pinned"]
-    assert shown["history"][0]["content"] == NOTE["content"]
-    assert shown["text"] == "loginHandler answers 401"
-    assert (shown["metadata"], shown["tags"], shown["pinned"]) == ({"pr": 12}, ["auth"], True)
+    payload = get(client, "/v1/memories/n1").json
+    assert [event["event"] for event in payload["history"]] == ["recorded", "revised", "pinned"]
+    assert payload["history"][0]["content"] == NOTE["content"]
+    assert payload["text"] == "loginHandler answers 401"
+    assert (payload["metadata"], payload["tags"], payload["pinned"]) == ({"pr": 12}, ["auth"], True)
 
 
 def test_a_forgotten_memory_shows_nothing_of_what_it_said(
@@ -151,10 +151,10 @@ def test_a_forgotten_memory_shows_nothing_of_what_it_said(
     said = {"context": "ctxword", "action": "actword", "result": "resword", "tags": ["tagword"]}
     post(client, "/v1/memories", NOTE | said)
     commands.forget(tenants.get("default").log, "n1", NOW)
-    shown = get(client, "/v1/memories/n1")
-    assert shown.json["state"] == "forgotten"
-    assert not [word for word in ("login", *map(str, said.values())) if word in shown.text]
-    assert "word" not in shown.text
+    response = get(client, "/v1/memories/n1")
+    assert response.json["state"] == "forgotten"
+    assert not [word for word in ("login", *map(str, said.values())) if word in response.text]
+    assert "word" not in response.text
 
 
 def test_recall_keeps_a_receipt_unless_touch_is_false(client: FlaskClient, tenants: OpenTenants):

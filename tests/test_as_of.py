@@ -70,16 +70,16 @@ def test_recall_as_of_answers_from_that_moment(moment: str, wanted: list[str]):
 
 
 def test_what_held_then_and_ended_since_says_until_when():
-    shown = run("recall", "database port", "--as-of", "2024-02-15").stdout
-    assert "fact  2024-01-01 until 2024-03-01" in shown
+    output = run("recall", "database port", "--as-of", "2024-02-15").stdout
+    assert "fact  2024-01-01 until 2024-03-01" in output
     hits = answer("recall", "database port", "--as-of", "2024-02-15")["hits"]
     found = {hit["id"]: (hit.get("state"), hit.get("superseded_by")) for hit in hits}
     assert found == {"p1": ("superseded", "p3"), "note": (None, None)}
 
 
 def test_the_archive_of_then_holds_nothing_that_came_later():
-    found = answer("recall", "database port", "--as-of", "2024-03-15", "--include-archived")
-    assert ids(found) == ["note", "p1", "p3"]
+    payload = answer("recall", "database port", "--as-of", "2024-03-15", "--include-archived")
+    assert ids(payload) == ["note", "p1", "p3"]
 
 
 @pytest.mark.parametrize(

@@ -85,17 +85,17 @@ def questions(found: dict[str, object]) -> list[str]:
 
 
 def test_each_part_has_its_own_answer(known):
-    found = answer("ask", COMPOUND)
-    assert found["split_by"] == "rules" and questions(found) == PARTS
-    assert [part["answer"]["hits"][0]["id"] for part in found["parts"]] == ["a", "b"]
-    shown = run("ask", COMPOUND)
-    assert [line for line in shown.stdout.splitlines() if line in PARTS] == PARTS
-    assert "split by rules" in shown.stderr
+    payload = answer("ask", COMPOUND)
+    assert payload["split_by"] == "rules" and questions(payload) == PARTS
+    assert [part["answer"]["hits"][0]["id"] for part in payload["parts"]] == ["a", "b"]
+    result = run("ask", COMPOUND)
+    assert [line for line in result.stdout.splitlines() if line in PARTS] == PARTS
+    assert "split by rules" in result.stderr
 
 
 def test_a_model_splits_where_one_is_set_and_its_call_is_recorded(model, tenant):
-    found = answer("ask", COMPOUND)
-    assert found["split_by"] == "openai/gpt-5-mini" and questions(found) == BY_MODEL
+    payload = answer("ask", COMPOUND)
+    assert payload["split_by"] == "openai/gpt-5-mini" and questions(payload) == BY_MODEL
     [asked] = model.asked
     assert asked.data.strip() == COMPOUND
     with EventLog(tenant.log) as log:
@@ -119,9 +119,9 @@ def test_parts_unrelated_to_the_question_are_refused(model, tenant, parts: list[
 
 def test_rules_split_where_the_model_does_not_answer(model, jobs_here):
     model.mode = "401"
-    done = run("ask", COMPOUND)
-    assert done.exit_code == 0 and "so rules do" in done.stderr
-    assert "Deploys go out from eu-west-1 only" in done.stdout
+    result = run("ask", COMPOUND)
+    assert result.exit_code == 0 and "so rules do" in result.stderr
+    assert "Deploys go out from eu-west-1 only" in result.stdout
 
 
 def test_a_job_in_rules_only_asks_no_model(model, home, tenant, log):

@@ -31,12 +31,12 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it fo
 @pytest.fixture
 def audited(built) -> Callable[[str], AuditInput]:
     """What the audits of one projection are given for the published tables."""
-    made = build.digests(built.log, built.embedder, built.log.head())
+    tables = build.digests(built.log, built.embedder, built.log.head())
 
     def of(projection: str) -> AuditInput:
-        memories = made["memories"]
+        memories = tables["memories"]
         head = built.log.head()
-        return AuditInput(built.log, head, made[projection], memories, made[projection], head)
+        return AuditInput(built.log, head, tables[projection], memories, tables[projection], head)
 
     return of
 
@@ -322,8 +322,8 @@ def test_no_memory_is_too_long_for_bm25_parity(log, embedder, plant, long: Recor
     """As in logs from before there were limits: rounding adds up with every term that is added."""
     plant(log, "long", long)
     commands.record_batch(log, [Draft(content=f"note {n} about it") for n in range(20)], NOW)
-    made = build.digests(log, embedder, log.head())
-    audit_input = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
+    tables = build.digests(log, embedder, log.head())
+    audit_input = AuditInput(log, log.head(), tables["postings"], tables["memories"], None, 0)
     (result,) = run_audits("postings", audit_input)
     assert result.passed, result.detail
 
@@ -369,9 +369,9 @@ def test_vectors_that_are_served_are_not_looked_at_again(built, monkeypatch):
     monkeypatch.setattr(vectors, "PART", 16)
     built.rebuild(full=True)
     commands.record(built.log, Draft(content="we use SQLite"), NOW)
-    made = built.rebuild()
-    (check,) = [other for other in made.checks if other.name == "vectors_are_unit"]
-    last = made.projections["vectors"].parts["rows"][-1].rows
+    manifest = built.rebuild()
+    (check,) = [other for other in manifest.checks if other.name == "vectors_are_unit"]
+    last = manifest.projections["vectors"].parts["rows"][-1].rows
     assert check.detail == f"{last} new vectors, 0 not of length 1"
 
 
@@ -399,8 +399,8 @@ def test_a_large_memory_is_audited_by_a_sample(log, embedder):
     words = np.random.default_rng(3).integers(0, 400, (1_200, 6))
     drafts = [Draft(content=" ".join(f"word{n}" for n in row)) for row in words]
     commands.record_batch(log, drafts, NOW)
-    made = build.digests(log, embedder, log.head())
-    audit_input = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
+    tables = build.digests(log, embedder, log.head())
+    audit_input = AuditInput(log, log.head(), tables["postings"], tables["memories"], None, 0)
     result = run_audits("postings", audit_input)[0]
     assert result.passed and result.detail.startswith("200 documents")
 

@@ -173,8 +173,8 @@ def test_a_backup_takes_no_place_but_a_new_files(built: Built, tmp_path: Path, n
     elif name.startswith("missing"):
         (tmp_path / name).parent.rmdir()
     before = sorted(tmp_path.rglob("*"))
-    done = run("backup", "make", str(tmp_path / name))
-    assert done.exit_code == 2 and str(tmp_path / name) in done.output
+    result = run("backup", "make", str(tmp_path / name))
+    assert result.exit_code == 2 and str(tmp_path / name) in result.output
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -436,9 +436,9 @@ def test_the_command_makes_checks_and_restores(
     path = str(tmp_path / "b.zip")
     assert "events" in run("backup", "make", path).stdout
     assert json.loads(run("backup", "check", path, "--json").stdout)["ok"]
-    done = run("backup", "restore", path, "--into", "again", "--json")
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["tenant"] == "again"
+    result = run("backup", "restore", path, "--into", "again", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["tenant"] == "again"
     assert begun == ["again"]
     assert run("--tenant", "again", "status").exit_code == 0
     assert run("backup", "make", path).exit_code == 2

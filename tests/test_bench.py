@@ -20,14 +20,14 @@ pytestmark = pytest.mark.usefixtures("bench_on_path")
 def test_the_bench_writes_a_table_and_a_plot(tmp_path: Path) -> None:
     words = ["--sizes", "300", "--only", "lexical", "--only", "dense", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(BENCH / "run.py"), *words],
         env=environment,
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     report = (tmp_path / "bench.md").read_text()
     for rival in ("rank_bm25", "SQLite FTS5", "LanceDB full text", "LanceDB flat", "LanceDB HNSW"):
         assert f"| {rival}" in report

@@ -98,10 +98,10 @@ def test_the_memory_is_left_as_it_is(built, past):
 
 def test_the_command_prints_the_event_its_maker_and_what_it_changed(built, past, home):
     asked = ["--home", str(home), "bisect", QUESTION, "--all-projects"]
-    said = run(*asked, "--expect", "poison")
-    assert said.exit_code == 0, said.output
-    assert f"@{past[2].seq}  recorded  " in said.stdout and "by bot" in said.stdout
-    assert "+  1. poison" in said.stdout and "1. is now 2. good" in said.stdout
-    assert said.stderr.endswith(f" builds for {built.log.head()} events\n")
+    result = run(*asked, "--expect", "poison")
+    assert result.exit_code == 0, result.output
+    assert f"@{past[2].seq}  recorded  " in result.stdout and "by bot" in result.stdout
+    assert "+  1. poison" in result.stdout and "1. is now 2. good" in result.stdout
+    assert result.stderr.endswith(f" builds for {built.log.head()} events\n")
     both = run(*asked, "--expect", "poison", "--until", "x")
     assert both.exit_code == 2

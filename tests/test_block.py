@@ -114,20 +114,20 @@ def test_the_same_notes_are_the_same_bytes_in_whatever_order_they_were_found():
 
 
 def test_rules_stand_before_background_each_the_oldest_first():
-    found = block(
+    rendered = block(
         [
             note(memory("m1", "We chose pnpm over npm", kind="decision")),
             note(memory("m2", "Use pnpm, never npm", 2, kind="preference")),
             note(memory("m3", "Run the tests before a push", 1, kind="lesson")),
         ]
     )
-    assert found.ids == ("m3", "m2", "m1")
-    assert found.text.index(RULES) < found.text.index('"m3"') < found.text.index(FACTS)
+    assert rendered.ids == ("m3", "m2", "m1")
+    assert rendered.text.index(RULES) < rendered.text.index('"m3"') < rendered.text.index(FACTS)
 
 
 def test_what_a_tool_said_is_background_whatever_its_kind():
-    found = items(block([note(memory("m1", "Always run this", kind="lesson", trust="web"))]).text)
-    (payload,) = found
+    notes = items(block([note(memory("m1", "Always run this", kind="lesson", trust="web"))]).text)
+    (payload,) = notes
     assert (payload["note"], payload["by"], "rule" in payload) == ("Always run this", "web", False)
 
 
@@ -158,8 +158,8 @@ def test_a_long_text_is_cut_and_says_so():
 
 def test_an_id_is_as_short_as_finds_its_memory():
     id_ = "01M3254G60SKYVQGAD9VP72048"
-    said = items(block([note(memory(id_, "Use pnpm", kind="lesson"), conflicts_with=id_)]).text)
-    assert said[0]["id"] == said[0]["conflicts_with"] == id_[: blocks.ID]
+    notes = items(block([note(memory(id_, "Use pnpm", kind="lesson"), conflicts_with=id_)]).text)
+    assert notes[0]["id"] == notes[0]["conflicts_with"] == id_[: blocks.ID]
     assert block([note(memory(id_, "Use pnpm"))]).ids == (id_,)  # the receipt names it whole
 
 
@@ -197,9 +197,9 @@ def episode(asked: str, error: str, text: str) -> Memory:
 @pytest.mark.parametrize("letter", ["a", "é", "言", "😀", '"', "<"])
 def test_the_block_keeps_its_budget_and_takes_what_fits(letter: str):
     notes = [note(memory(f"m{number:02}", letter * 500)) for number in range(40)]
-    found = block(notes)
-    assert len(found.text.encode()) <= MAX_BYTES and len(found.ids) >= 2
-    assert len(block(notes, 2_000).ids) < len(found.ids)
+    rendered = block(notes)
+    assert len(rendered.text.encode()) <= MAX_BYTES and len(rendered.ids) >= 2
+    assert len(block(notes, 2_000).ids) < len(rendered.ids)
 
 
 def test_a_smaller_note_takes_the_room_a_larger_one_does_not_fit_in():

@@ -226,9 +226,9 @@ def test_what_past_answers_lose_is_shown_and_one_undo_brings_it_back(
     lost = {id_ for id_, ids in brought.items() if now[id_][:1] != ids[:1]}
     assert len(lost) >= 5 and bulk.regret(plan.body.replay)
     assert lost <= {changed_answer.recall for changed_answer in plan.body.replay.answers}
-    shown = memory.run("plans", "show", plan.id)
-    assert " worker was owned by nobody" in shown.output or " is owned by team" in shown.output
-    assert f"plans undo {plan.id[:6]}" in shown.output
+    result = memory.run("plans", "show", plan.id)
+    assert " worker was owned by nobody" in result.output or " is owned by team" in result.output
+    assert f"plans undo {plan.id[:6]}" in result.output
     for plan in plans.every(memory.log):
         assert memory.run("plans", "undo", plan.id).exit_code == 0
     assert memory.brought() == brought == memory.brought(anew=True)
@@ -281,16 +281,16 @@ def test_a_harmless_change_is_said_to_take_nothing(memory: Memory, does: Callabl
 
 
 def test_a_few_memories_are_no_bulk_change(memory: Memory):
-    said = memory.run("forget", *THINGS[:9])
-    assert "undo" not in said.output and memory.plan() is None
+    result = memory.run("forget", *THINGS[:9])
+    assert "undo" not in result.output and memory.plan() is None
 
 
 def test_a_bulk_change_of_a_small_share_is_undone_but_asks_nothing(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bulk, "SHARE", 0.5)
-    said = memory.run("forget", *THINGS[:10])
-    assert "forgot: 10 memories" in said.stderr and "past recalls" not in said.stderr
+    result = memory.run("forget", *THINGS[:10])
+    assert "forgot: 10 memories" in result.stderr and "past recalls" not in result.stderr
     assert memory.plan() is not None and memory.plan().body.replay is None
 
 
@@ -314,16 +314,16 @@ def test_where_nobody_was_ever_answered_nothing_is_opened_to_compare_answers(
 
 
 def test_a_script_gets_its_result_alone_and_is_asked_nothing(memory: Memory):
-    said = memory.run("forget", "--json", *THINGS)
-    assert said.exit_code == 0 and len(json.loads(said.stdout)["memories"]) == 20
-    assert "fall silent" in said.stderr or "begin with another" in said.stderr
+    result = memory.run("forget", "--json", *THINGS)
+    assert result.exit_code == 0 and len(json.loads(result.stdout)["memories"]) == 20
+    assert "fall silent" in result.stderr or "begin with another" in result.stderr
 
 
 def test_a_person_is_asked_and_may_say_no(memory: Memory, monkeypatch: pytest.MonkeyPatch):
     before = memory.brought()
     monkeypatch.setattr(environment, "can_ask", lambda: True)
-    said = memory.run("forget", *THINGS, given="n\n")
-    assert said.exit_code == 1 and "as it was" in said.output
+    result = memory.run("forget", *THINGS, given="n\n")
+    assert result.exit_code == 1 and "as it was" in result.output
     assert memory.brought() == before and memory.plan().state == "undone"
     assert memory.run("forget", *THINGS, given="y\n").exit_code == 0
     assert memory.plan().state == "applied"
@@ -338,9 +338,9 @@ def test_a_young_memory_takes_an_import_and_can_give_it_back(tmp_path: Path):
     path = tmp_path / "notes.jsonl"
     lines = [{"content": f"The {thing} worker is owned by team 4"} for thing in THINGS]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    said = CliRunner().invoke(main, ["import", "jsonl", str(path)])
-    assert said.exit_code == 0 and "import jsonl: 20 memories" in said.stderr
-    assert "mnemolog plans undo" in said.stderr
+    result = CliRunner().invoke(main, ["import", "jsonl", str(path)])
+    assert result.exit_code == 0 and "import jsonl: 20 memories" in result.stderr
+    assert "mnemolog plans undo" in result.stderr
 
 
 def test_what_an_undo_took_away_is_applied_again(memory: Memory):
@@ -349,8 +349,8 @@ def test_what_an_undo_took_away_is_applied_again(memory: Memory):
     plan = memory.plan()
     assert plan is not None
     memory.run("plans", "undo", plan.id)
-    said = memory.run("import", "jsonl", str(memory.folder / "notes.jsonl"))
-    assert f"`mnemolog plans apply {plan.id[:6]}` brings it back" in said.stderr
+    result = memory.run("import", "jsonl", str(memory.folder / "notes.jsonl"))
+    assert f"`mnemolog plans apply {plan.id[:6]}` brings it back" in result.stderr
     assert "was undone: `mnemolog plans apply" in memory.run("forget", "mail-x7").output
     plans.apply(memory.log, plan.id, memory.at)
     memory.build(accepts=True)

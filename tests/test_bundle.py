@@ -75,9 +75,9 @@ def recalled(session: Session, query: str, **asked: object) -> Event:
 
 
 def bundled(session: Session, receipt: Event, folder: Path, **how: bool) -> Bundle:
-    made = make_bundle(session.log, EMBEDDER, "lexical", receipt, **how)
-    write_bundle(made, folder)
-    return made
+    bundle = make_bundle(session.log, EMBEDDER, "lexical", receipt, **how)
+    write_bundle(bundle, folder)
+    return bundle
 
 
 def all_bytes(folder: Path) -> bytes:
@@ -86,10 +86,10 @@ def all_bytes(folder: Path) -> bytes:
 
 def test_a_bundle_reruns_to_the_byte_and_holds_nothing_of_others(lived, tmp_path):
     receipt = recalled(lived, "how often does the upload worker retry a job?", project=OURS)
-    made = bundled(lived, receipt, tmp_path / "bundle")
+    bundle = bundled(lived, receipt, tmp_path / "bundle")
     replay = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
-    assert (replay.verdict, replay.said) == ("same", made.answer)
-    assert made.is_same and replay.digest == receipt.body.digest and made.stand_ins == 15
+    assert (replay.verdict, replay.said) == ("same", bundle.answer)
+    assert bundle.is_same and replay.digest == receipt.body.digest and bundle.stand_ins == 15
     assert [hit.id for hit in replay.hits] == [hit.id for hit in receipt.body.hits] != []
     data = all_bytes(tmp_path / "bundle")
     assert SECRET.encode() not in data and b"painted green" not in data
@@ -114,24 +114,24 @@ def test_a_prompt_is_bundled_with_its_block_and_what_its_session_had_done(lived,
     block = lived.ask("and how often does the shop's upload worker 7 retry a job?")
     *_, receipt = lived.events(Recalled)
     assert receipt.body.door == "prompt" and block
-    made = bundled(lived, receipt, tmp_path / "bundle")
+    bundle = bundled(lived, receipt, tmp_path / "bundle")
     replay = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
-    assert replay.verdict == "same" and replay.said.decode() == block and made.is_same
+    assert replay.verdict == "same" and replay.said.decode() == block and bundle.is_same
 
 
 def test_a_recall_of_all_projects_is_bundled_only_on_request(lived, tmp_path):
     receipt = recalled(lived, "which upload retries for ever?")
     with pytest.raises(InvalidInput, match="--all-projects"):
         make_bundle(lived.log, EMBEDDER, "lexical", receipt)
-    made = bundled(lived, receipt, tmp_path / "bundle", all_projects=True)
-    assert made.is_same and made.stand_ins == 0
+    bundle = bundled(lived, receipt, tmp_path / "bundle", all_projects=True)
+    assert bundle.is_same and bundle.stand_ins == 0
 
 
 def test_an_answer_that_rests_on_more_is_said_to_differ(lived, tmp_path):
     receipt = recalled(lived, "upload worker 3", project=OURS)
     other = msgspec.structs.replace(receipt.body, digest="0" * 16)
-    made = bundled(lived, replace(receipt, body=other), tmp_path / "bundle")
-    assert not made.is_same and made.stand_ins == 0
+    bundle = bundled(lived, replace(receipt, body=other), tmp_path / "bundle")
+    assert not bundle.is_same and bundle.stand_ins == 0
     assert "differs" in (tmp_path / "bundle" / "README.md").read_text()
     assert rerun(read_bundle(tmp_path / "bundle"), EMBEDDER).verdict == "same"
 
@@ -141,9 +141,9 @@ def test_what_cannot_be_bundled_or_read_says_why(lived, tmp_path):
     erased = replace(receipt, body=msgspec.structs.replace(receipt.body, query=""))
     with pytest.raises(Conflict, match="its query was erased"):
         make_bundle(lived.log, EMBEDDER, "lexical", erased)
-    made = bundled(lived, receipt, tmp_path / "bundle")
+    bundle = bundled(lived, receipt, tmp_path / "bundle")
     with pytest.raises(InvalidInput, match="not empty"):
-        write_bundle(made, tmp_path / "bundle")
+        write_bundle(bundle, tmp_path / "bundle")
     with pytest.raises(InvalidInput, match="no bundle"):
         read_bundle(tmp_path)
     (tmp_path / "bundle" / "events.jsonl").write_text('{"id": 3}\n')
@@ -156,8 +156,8 @@ def test_the_commands_list_show_bundle_and_rerun(lived, tmp_path):
     lived.tenants.get("default").notes.write()
 
     def run(home: Path, *words: str) -> tuple[int, str]:
-        done = CliRunner().invoke(main, ["--home", str(home), "receipts", *words])
-        return done.exit_code, done.output
+        result = CliRunner().invoke(main, ["--home", str(home), "receipts", *words])
+        return result.exit_code, result.output
 
     home, folder = lived.tenants.settings.home, tmp_path / "bundle"
     assert "how often does the upload" in run(home)[1]

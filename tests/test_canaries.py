@@ -125,15 +125,15 @@ def served(built) -> None:
 
 
 def test_doctor_says_that_some_stayed_away(served, home):
-    found = [finding for finding in checkup(Settings(home)) if "canaries" in finding.what]
-    assert [finding.severity for finding in found] == ["warn"]
-    assert "mnemolog canaries" in found[0].cure
+    findings = [finding for finding in checkup(Settings(home)) if "canaries" in finding.what]
+    assert [finding.severity for finding in findings] == ["warn"]
+    assert "mnemolog canaries" in findings[0].cure
 
 
 def test_the_command_asks_again_and_shows_the_trend(served):
-    found = answer("canaries")
-    assert (found["ok"], found["asked"], found["came_back"]) == (True, 30, 30)
-    assert found["trend"] == [[NOW, 26, 30]]
+    payload = answer("canaries")
+    assert (payload["ok"], payload["asked"], payload["came_back"]) == (True, 30, 30)
+    assert payload["trend"] == [[NOW, 26, 30]]
     assert "30 of 30 canaries came back" in run("canaries").stdout
 
 

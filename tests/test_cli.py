@@ -100,13 +100,13 @@ def test_project_names_with_dots_are_refused(words):
 
 
 def test_record_keeps_every_field():
-    made = answer(
+    payload = answer(
         *("record", "The region is eu", "--kind", "fact", "--tag", "ops", "--tag", "eu"),
         *("--key", "deploy.region", "--value", "eu", "--importance", "0.9", "--ttl", "30d"),
         *("--pin", "--context", "c", "--action", "a", "--result", "r", "--trust", "agent"),
         *("--id", "my-id", "--project", "demo"),
     )
-    assert made == {"id": "my-id", "seq": 1, "new": True, "redacted": False}
+    assert payload == {"id": "my-id", "seq": 1, "new": True, "redacted": False}
     shown = answer("show", "my-id")
     assert (shown["key"], shown["value"], shown["tags"]) == ("deploy.region", "eu", ["ops", "eu"])
     assert (shown["importance"], shown["pinned"], shown["trust"]) == (0.9, True, "agent")
@@ -132,8 +132,8 @@ def test_the_newest_value_of_a_key_holds():
 
 
 def test_record_reads_standard_input():
-    made = answer("record", "-", stdin="Written\nover two lines\n")
-    assert answer("show", made["id"])["text"] == "Written\nover two lines"
+    payload = answer("record", "-", stdin="Written\nover two lines\n")
+    assert answer("show", payload["id"])["text"] == "Written\nover two lines"
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_the_dates_and_texts_that_a_list_prints_can_be_imported(tmp_path):
 
 
 def test_no_secret_reaches_the_disk(home):
-    said = run("record", f"The token is {SECRET}", "--tag", SECRET, "--context", SECRET)
-    assert "secret was redacted" in said.stderr
-    assert SECRET not in said.output
+    result = run("record", f"The token is {SECRET}", "--tag", SECRET, "--context", SECRET)
+    assert "secret was redacted" in result.stderr
+    assert SECRET not in result.output
     draft = {"content": f"again {SECRET}", "tags": [SECRET], "metadata": {"k": [SECRET], SECRET: 1}}
     assert run("record", "--batch", stdin=json.dumps(draft)).exit_code == 0
     run("recall", f"what about {SECRET}")
@@ -399,8 +399,8 @@ def test_a_goal_moves_and_only_a_goal():
     run("record", "Ship the first release", "--kind", "goal", "--id", "g1")
     run("record", "Deploys need two approvals", "--id", "d1")
     assert run("goal", "g1", "--status", "blocked", "--progress", "0.5").exit_code == 0
-    shown = answer("show", "g1")
-    assert (shown["status"], shown["progress"]) == ("blocked", 0.5)
+    payload = answer("show", "g1")
+    assert (payload["status"], payload["progress"]) == ("blocked", 0.5)
     assert run("goal", "d1", "--status", "done").exit_code == 2
 
 
@@ -589,9 +589,9 @@ def test_status_names_what_is_served(home):
     assert answer("status")["manifest"] is None
     chosen = rebuild(home)
     run("record", "Deploys need a green build")
-    found = answer("status")
-    assert (found["events"], found["tail"], found["manifest"]["number"]) == (2, 1, 1)
-    assert found["damage"] == []
+    payload = answer("status")
+    assert (payload["events"], payload["tail"], payload["manifest"]["number"]) == (2, 1, 1)
+    assert payload["damage"] == []
     next(chosen.snapshots.glob("postings/postings-*.arrow")).unlink()
     assert len(answer("status")["damage"]) == 1
     assert "damaged" in run("status").stdout
@@ -623,9 +623,9 @@ def test_doctor_names_a_setting_that_was_removed(home):
     run("record", "Deploys need two approvals")
     rebuild(home)
     (home / "config.toml").write_text('layers = ["parts"]')
-    found = answer("doctor")
-    assert found["ok"] is True
-    warns = [finding for finding in found["findings"] if finding["severity"] == "warn"]
+    payload = answer("doctor")
+    assert payload["ok"] is True
+    warns = [finding for finding in payload["findings"] if finding["severity"] == "warn"]
     assert any("`layers`" in finding["what"] and finding["cure"] for finding in warns)
 
 
@@ -683,18 +683,18 @@ def with_jobs_that_end_with_75(folder: Path, *words: str) -> subprocess.Complete
 
 def test_build_passes_words_and_exit_code_on(tmp_path, home):
     run("record", "Deploys need two approvals")
-    done = with_jobs_that_end_with_75(tmp_path, "build", "--full", "--json")
+    result = with_jobs_that_end_with_75(tmp_path, "build", "--full", "--json")
     expected = f"['build', '--tenant', 'default', '--full', '--json'] {home}"
-    assert (done.stdout.strip(), done.returncode) == (expected, 75)
+    assert (result.stdout.strip(), result.returncode) == (expected, 75)
 
 
 def test_an_import_that_builds_keeps_standard_output_for_its_json(tmp_path):
     (tmp_path / "one.jsonl").write_text('{"content": "One of the memories"}\n')
     words = ("import", "jsonl", str(tmp_path / "one.jsonl"), "--build", "--json")
-    done = with_jobs_that_end_with_75(tmp_path, *words)
-    assert json.loads(done.stdout)["added"] == 1
-    assert "['build', '--tenant', 'default']" in done.stderr
-    assert done.returncode == 75
+    result = with_jobs_that_end_with_75(tmp_path, *words)
+    assert json.loads(result.stdout)["added"] == 1
+    assert "['build', '--tenant', 'default']" in result.stderr
+    assert result.returncode == 75
 
 
 def test_build_of_no_tenant_is_not_found():
@@ -705,8 +705,8 @@ def test_serve_says_where_it_listens_and_ends_on_interrupt(home):
     process = spawn(
         "serve", "--port", "0", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    said = json.loads(process.stdout.readline())
-    assert said["pid"] == process.pid
+    payload = json.loads(process.stdout.readline())
+    assert payload["pid"] == process.pid
     assert answer("status")["server"]["pid"] == process.pid
     process.send_signal(2)
     process.communicate(timeout=120)

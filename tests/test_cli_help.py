@@ -130,8 +130,8 @@ def test_help_imports_nothing_heavy():
         "except SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)\n"
     )
-    done = python("-c", script)
-    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    result = python("-c", script)
+    loaded = {name.partition(".")[0] for name in result.stderr.split()}
     assert "click" in loaded
     assert loaded & (HEAVY | {"pipelines"}) == set()
 
@@ -147,8 +147,8 @@ def test_a_command_is_listed_by_the_first_sentence_of_its_help(path):
 
 
 def test_listing_the_commands_imports_none_of_them():
-    done = python("-X", "importtime", "-m", "serve.cli", "--help")
-    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    result = python("-X", "importtime", "-m", "serve.cli", "--help")
+    loaded = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
     assert "serve.cli.group" in loaded
     assert loaded.isdisjoint({"serve.cli.ask", "serve.cli.transfer", "serve.cli.review"})
 

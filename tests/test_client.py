@@ -64,15 +64,15 @@ def _run(
     before: tuple[str, ...] = (),
     timeout_s: float = LATEST_S,
 ) -> bytes:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", "-S", *before, *program, "claude-code", *words],
         input=sent or event(),
         capture_output=True,
         timeout=timeout_s,
     )
-    assert done.returncode == 0
-    assert done.stderr == b"" or before
-    return done.stderr if before else done.stdout
+    assert result.returncode == 0
+    assert result.stderr == b"" or before
+    return result.stderr if before else result.stdout
 
 
 def nobody(*sent: object) -> tuple[bytes | None, bool]:

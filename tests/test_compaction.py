@@ -261,8 +261,8 @@ print("pyarrow.parquet" in sys.modules)
 @pytest.mark.usefixtures("jobs_here")
 def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
     receipts(built.log, at=time.time_ns() // 1_000 - 100 * DAY)
-    told = answer("archive", "--compact", "--dry-run")
-    assert told["events"] == 300 and told["bytes"] > 10_000 and not told["segments"]
+    payload = answer("archive", "--compact", "--dry-run")
+    assert payload["events"] == 300 and payload["bytes"] > 10_000 and not payload["segments"]
     assert built.log.segments() == []
     done = answer("archive", "--compact")
     assert done["events"] == 300 and done["bytes_after"] < done["bytes_before"]

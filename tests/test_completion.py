@@ -77,10 +77,10 @@ def test_tab_imports_nothing_heavy():
         "assert tab.get_completions(['list', '--project'], '')\n"
         "print(*sys.modules)\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
-    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    loaded = {name.partition(".")[0] for name in result.stdout.split()}
     assert not loaded & {"pyarrow", "numpy", "flask", "dagster", "polars", "litellm", "rich"}
 
 

@@ -169,16 +169,18 @@ def test_codex_is_given_no_hook_that_makes_it_refuse_the_file(user: Path):
 
 
 def test_a_hook_is_a_line_that_a_shell_takes_apart_again(user: Path):
-    made = install(user)
-    connect("cursor", user, made)
+    installation = install(user)
+    connect("cursor", user, installation)
     line = values(user / ".cursor/hooks.json")["hooks"]["stop"][0]["command"]
-    assert shlex.split(line) == list(made.client("cursor"))
+    assert shlex.split(line) == list(installation.client("cursor"))
     assert all(os.path.isabs(word) for word in shlex.split(line) if "/" in word)
 
 
 def test_the_tenant_is_named_where_it_was_chosen(user: Path):
-    made = install(user)
-    chosen = Install(made.python, made.code, made.home, "work", 7437, "owner", "linux")
+    installation = install(user)
+    chosen = Install(
+        installation.python, installation.code, installation.home, "work", 7437, "owner", "linux"
+    )
     connect("claude-code", user, chosen)
     hooks = values(user / ".claude/settings.json")["hooks"]
     assert hooks["Stop"][0]["hooks"][0]["url"].endswith("/v1/hooks/claude-code?tenant=work")
@@ -207,15 +209,17 @@ def test_vscode_is_served_in_every_flavour_that_is_there(user: Path):
 
 @pytest.mark.skipif(os.name != "posix", reason="a program for a shell")
 def test_cline_is_given_a_program_per_event_that_runs_our_client(user: Path):
-    made = install(user)
-    (made.code / "client.py").write_text("import sys; print(sys.argv[1:], sys.stdin.read())")
-    connect("cline", user, made)
+    installation = install(user)
+    (installation.code / "client.py").write_text(
+        "import sys; print(sys.argv[1:], sys.stdin.read())"
+    )
+    connect("cline", user, installation)
     programs = sorted((user / "Documents/Cline/Hooks").iterdir())
     assert [program.name for program in programs] == [
         *("PostToolUse", "PreToolUse", "TaskComplete", "UserPromptSubmit")
     ]
-    done = subprocess.run([programs[0]], input="an event", capture_output=True, text=True)
-    assert done.stdout == f"{['cline', '--home', str(made.home)]} an event\n"
+    result = subprocess.run([programs[0]], input="an event", capture_output=True, text=True)
+    assert result.stdout == f"{['cline', '--home', str(installation.home)]} an event\n"
 
 
 def test_opencode_2_has_its_servers_one_level_deeper(user: Path):

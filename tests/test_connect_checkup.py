@@ -89,20 +89,20 @@ def test_reports_another_port(user: Path, look: Look):
 
 def test_reports_the_key_of_an_older_token(user: Path, look: Look):
     connect("claude-code", user)
-    found = look(replace(install(user), token="another"))
-    assert ["the token was changed" in what for what in said(found, "error")] == [True]
-    assert found[0].cure == "run `mnemolog connect claude-code`"
+    findings = look(replace(install(user), token="another"))
+    assert ["the token was changed" in what for what in said(findings, "error")] == [True]
+    assert findings[0].cure == "run `mnemolog connect claude-code`"
 
 
 @pytest.mark.parametrize("name", HOSTS)
 def test_reports_missing_client_files(name: str, user: Path, look: Look):
     connect(name, user)
-    made = install(user)
-    entries = connecting.entries_of_host(HOSTS[name], machine(user), made)
-    for script in made.code.iterdir():
+    installation = install(user)
+    entries = connecting.entries_of_host(HOSTS[name], machine(user), installation)
+    for script in installation.code.iterdir():
         script.unlink()
-    found = checkup(machine(user), made, None, LATER)
-    gone = [what for what in said(found, "error") if "no longer exists" in what]
+    findings = checkup(machine(user), installation, None, LATER)
+    gone = [what for what in said(findings, "error") if "no longer exists" in what]
     files = [what.split(",")[0].rpartition("/")[2] for what in gone]
     started = [
         HOSTS[name].read and "client.py",
@@ -135,15 +135,15 @@ def test_warns_about_an_unparsable_file_and_checks_the_rest(user: Path, log: Eve
     connect("gemini", user)
     hear(log, "gemini", NOW + 1)
     (user / ".cursor/hooks.json").write_text("{")
-    found = look()
-    assert ["hooks.json: line 1, column 2" in what for what in said(found, "warn")] == [True]
-    assert len(said(found, "ok")) == 1
+    findings = look()
+    assert ["hooks.json: line 1, column 2" in what for what in said(findings, "warn")] == [True]
+    assert len(said(findings, "ok")) == 1
 
 
 def test_checks_settings_without_a_log(user: Path):
     connect("claude-code", user)
-    found = checkup(machine(user), replace(install(user), port=1), None, LATER)
-    assert len(said(found, "error")) == 1
+    findings = checkup(machine(user), replace(install(user), port=1), None, LATER)
+    assert len(said(findings, "error")) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_warns_about_a_key_readable_by_others(tmp_path: Path):
         path = user / ".claude/settings.json"
         path.write_text("{}")
         path.chmod(0o644)
-        made = install(tmp_path / "anna")
+        installation = install(tmp_path / "anna")
         connecting.apply_plan(
-            connecting.plan_connection(HOSTS["claude-code"], machine(user), made), NOW
+            connecting.plan_connection(HOSTS["claude-code"], machine(user), installation), NOW
         )
-        [what] = said(checkup(machine(user), made, None, NOW), "warn")
+        [what] = said(checkup(machine(user), installation, None, NOW), "warn")
         assert what == f"other users can read {path} and the key of Claude Code in it"
         (user / ".claude").chmod(0o700)
-        assert said(checkup(machine(user), made, None, NOW), "warn") == []
+        assert said(checkup(machine(user), installation, None, NOW), "warn") == []

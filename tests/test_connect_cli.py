@@ -53,20 +53,20 @@ def test_connect_reports_a_port_taken_by_another_program(
 
 
 def test_the_difference_is_shown_without_any_key(user: Path, home: Path):
-    shown = run("connect", "claude-code", "--yes").stdout
+    output = run("connect", "claude-code", "--yes").stdout
     path = user / ".claude/settings.json"
     sent = json.loads(path.read_text())["hooks"]["Stop"][0]["hooks"][0]["headers"]["Authorization"]
-    assert f"+++ {path}\n" in shown
-    assert "/v1/hooks/claude-code" in shown
-    assert sent.removeprefix("Bearer ") not in shown
-    assert (home / "token").read_text() not in shown
+    assert f"+++ {path}\n" in output
+    assert "/v1/hooks/claude-code" in output
+    assert sent.removeprefix("Bearer ") not in output
+    assert (home / "token").read_text() not in output
 
 
 def test_a_dry_run_changes_nothing_at_all(user: Path, home: Path):
     settle(user)
     before = tree(user)
-    shown = run("connect", *HOSTS, "--dry-run").stdout
-    assert shown.count("\n+++ ") > 10 and shown.endswith("nothing was changed\n")
+    output = run("connect", *HOSTS, "--dry-run").stdout
+    assert output.count("\n+++ ") > 10 and output.endswith("nothing was changed\n")
     assert tree(user) == before
     assert not home.exists()
 
@@ -134,8 +134,8 @@ def test_a_broken_file_ends_as_what_was_typed_wrong_does(user: Path):
 def test_escape_sequences_of_others_do_not_reach_the_terminal(user: Path):
     (user / ".claude").mkdir()
     (user / ".claude/CLAUDE.md").write_text("\x1b]0;title\x07 rule\n")
-    shown = run("connect", "claude-code", "--dry-run").stdout
-    assert "rule" in shown and "\x1b" not in shown
+    output = run("connect", "claude-code", "--dry-run").stdout
+    assert "rule" in output and "\x1b" not in output
 
 
 def test_doctor_checks_hosts_too(user: Path):
@@ -144,8 +144,11 @@ def test_doctor_checks_hosts_too(user: Path):
     (user / ".claude/settings.json").write_text(
         (user / ".claude/settings.json").read_text().replace(":7437/", ":7001/")
     )
-    found = answer_of_doctor()
-    assert ["error", "Claude Code posts its events to port 7001, but the server's is 7437"] in found
+    findings = answer_of_doctor()
+    assert [
+        "error",
+        "Claude Code posts its events to port 7001, but the server's is 7437",
+    ] in findings
 
 
 def answer_of_doctor() -> list[list[str]]:

@@ -138,10 +138,10 @@ def run(tmp_path: Path):
         (tmp_path / "plugin.mjs").write_text(plugin_file(tmp_path, name, made).content)
         (tmp_path / "host.mjs").write_text(host)
         command = ["node", str(tmp_path / "host.mjs"), str(tmp_path / "plugin.mjs")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         heard = made.code / "heard"
         lines = heard.read_text().splitlines() if heard.exists() else []
-        return json.loads(done.stdout), [json.loads(line) for line in lines]
+        return json.loads(result.stdout), [json.loads(line) for line in lines]
 
     return with_client
 

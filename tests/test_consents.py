@@ -109,16 +109,16 @@ def test_a_file_of_consents_that_cannot_be_read_is_named(home, clone):
 
 
 def test_a_command_there_says_what_is_ignored_and_the_cure(home, clone):
-    told = mnemolog(clone, "project")
-    assert told.stdout == "github.com/evil/acme\n"
-    assert CLIENT in told.stderr and "`mnemolog project allow`" in told.stderr
+    result = mnemolog(clone, "project")
+    assert result.stdout == "github.com/evil/acme\n"
+    assert CLIENT in result.stderr and "`mnemolog project allow`" in result.stderr
 
 
 def test_the_user_allows_a_project_and_takes_it_back(home, clone):
     assert mnemolog(clone, "project", "allow", answer="n\n").exit_code == 2
     assert seen(home, clone) is None
-    asked = mnemolog(clone, "project", "allow", answer="y\n")
-    assert (asked.exit_code, asked.stdout) == (0, f"{CLIENT}\n")
+    result = mnemolog(clone, "project", "allow", answer="y\n")
+    assert (result.exit_code, result.stdout) == (0, f"{CLIENT}\n")
     assert seen(home, clone) == CLIENT
     assert json.loads(mnemolog(clone, "project", "refuse", "--json").stdout)["project"] != CLIENT
     assert seen(home, clone) is None
@@ -126,8 +126,8 @@ def test_the_user_allows_a_project_and_takes_it_back(home, clone):
 
 def test_where_no_file_names_a_project_there_is_nothing_to_allow(home, clone):
     (clone / ".mnemolog.toml").unlink()
-    told = mnemolog(clone, "project", "allow", "--yes")
-    assert (told.exit_code, "names a project" in told.stderr) == (3, True)
+    result = mnemolog(clone, "project", "allow", "--yes")
+    assert (result.exit_code, "names a project" in result.stderr) == (3, True)
 
 
 def test_a_server_takes_a_consent_at_once_and_doctor_is_told_of_none_before(home, clone):

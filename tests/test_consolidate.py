@@ -427,10 +427,12 @@ def drafts_of(*texts: str) -> list[Draft]:
 @pytest.fixture
 def run(home: Home) -> Callable[..., Any]:
     def invoke(*words: str, code: int = 0) -> Any:
-        done = CliRunner().invoke(main, ["consolidate", *words])
-        assert done.exit_code == code, done.output
+        result = CliRunner().invoke(main, ["consolidate", *words])
+        assert result.exit_code == code, result.output
         return (
-            json.loads(done.stdout) if "--json" in words and not code else done.stdout + done.stderr
+            json.loads(result.stdout)
+            if "--json" in words and not code
+            else result.stdout + result.stderr
         )
 
     return invoke
@@ -440,8 +442,8 @@ def run(home: Home) -> Callable[..., Any]:
 def test_the_command_previews_applies_refuses_and_undoes(home: Home, run):
     home.record(*drafts("Use uv, never pip", "use uv, never pip", "The port is 80"))
     before = home.build().digests
-    shown = run()
-    assert "merged into  d0" in shown and "- use uv, never pip" in shown
+    result = run()
+    assert "merged into  d0" in result and "- use uv, never pip" in result
     (waiting,) = run("review", "--json")["plans"]
     plan = waiting["plan"]
     assert (waiting["state"], waiting["looked_at"]) == ("waiting", 3)

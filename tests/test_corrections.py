@@ -144,5 +144,5 @@ def test_many_values_are_a_series_and_no_conflict(say, ask: Ask):
 def test_conflicts_lists_a_correction_without_a_key(say):
     say("Our database port is 5432.")
     say("Correction: our database port is 5433, not 5432.")
-    shown = run("conflicts").output
-    assert "5432 / 5433" in shown
+    output = run("conflicts").output
+    assert "5432 / 5433" in output

@@ -152,9 +152,9 @@ def test_it_ends_when_nobody_asked_for_a_while_and_writes_what_it_gathered(home:
 
 
 def test_in_the_foreground_it_never_ends_by_itself_unless_asked(home: Path):
-    done = mnemolog("serve", "--port", "0", "--idle-exit", "1")
-    assert done.returncode == 0
-    assert "listens on" in done.stdout
+    result = mnemolog("serve", "--port", "0", "--idle-exit", "1")
+    assert result.returncode == 0
+    assert "listens on" in result.stdout
 
 
 def test_a_server_whose_home_was_deleted_ends(home: Path):
@@ -217,9 +217,9 @@ def test_start_says_why_it_did_not_start(home: Path):
     home.mkdir()
     (home / "token").write_text("secret")
     (home / "token").chmod(0o644)
-    done = mnemolog("start")
-    assert done.returncode == 2
-    assert "chmod 600" in done.stderr
+    result = mnemolog("start")
+    assert result.returncode == 2
+    assert "chmod 600" in result.stderr
 
 
 def test_starting_at_once_from_four_places_gives_one_server(home: Path):

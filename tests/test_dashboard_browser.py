@@ -286,8 +286,8 @@ def test_a_memory_is_searched_edited_archived_and_taken_back(app, paths, opened)
         shown.get_by_label("Text", exact=True).fill("The staging server is called egret")
         shown.get_by_role("button", name="Save").click()
         shown.get_by_role("status").wait_for()
-        told = shown.locator("main").text_content() or ""
-        assert "egret" in told and "heron" in told  # what it said stays in its history
+        text = shown.locator("main").text_content() or ""
+        assert "egret" in text and "heron" in text  # what it said stays in its history
         open_page(shown, "/t/default/memories?q=Raspberry+Pi+wiki")
         shown.get_by_label("Choose The old wiki").check()
         shown.get_by_role("button", name="Archive").click()

@@ -120,11 +120,11 @@ def test_status_overview_lessons_and_plans_count_the_same_things(
     quarantined = Quarantined(check="no_secrets", reason="a key")
     built.log.append([Event("q", NOW, quarantined, "m02")])
 
-    said = succeed("status").stdout
+    output = succeed("status").stdout
     assert (
         "waiting   3 statements, 1 lesson of an agent, 1 note held back from agents, 1 draft: "
         "`mnemolog lessons`; 1 plan: `mnemolog plans`; 1 memory in quarantine: "
-        "`mnemolog quarantine`" in said
+        "`mnemolog quarantine`" in output
     )
     counts = answer("status")["waiting"]
     assert sum(counts.values()) == 8 == answer("stats")["waiting"]

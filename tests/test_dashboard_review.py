@@ -139,10 +139,10 @@ def several(opened: OpenTenant) -> str:
 
 
 def test_both_sides_are_shown_with_the_words_that_differ(owner: Browser, opened: OpenTenant):
-    shown = owner.get(f"{PROPOSALS}/{proposed(opened)}").text
-    assert "We deploy on <del>Monday.</del>" in shown and "We deploy on <ins>Monday</ins>" in shown
-    assert shown.index("Goes") < shown.index("Stays")
-    assert all(f'href="/t/default/memory/{id_}"' in shown for id_ in ("n0", "n1"))
+    page = owner.get(f"{PROPOSALS}/{proposed(opened)}").text
+    assert "We deploy on <del>Monday.</del>" in page and "We deploy on <ins>Monday</ins>" in page
+    assert page.index("Goes") < page.index("Stays")
+    assert all(f'href="/t/default/memory/{id_}"' in page for id_ in ("n0", "n1"))
     assert "stays: We deploy on Monday" in owner.get(PROPOSALS).text
 
 
@@ -186,9 +186,9 @@ def test_of_a_stale_plan_the_changes_that_still_hold_can_be_chosen(
 def test_many_are_answered_at_once_and_what_cannot_be_is_said(owner: Browser, opened: OpenTenant):
     one, other = proposed(opened), several(opened)
     commands.forget(opened.log, "n2", NOW)
-    done = owner.follow(owner.post(PROPOSALS, answer="accept", id=[one, other]))
+    page = owner.follow(owner.post(PROPOSALS, answer="accept", id=[one, other]))
     assert (
-        "1 proposal accepted. 1 left as they were" in done.text and "n2 was forgotten" in done.text
+        "1 proposal accepted. 1 left as they were" in page.text and "n2 was forgotten" in page.text
     )
     assert state_of(opened, "n1") == "superseded"
     undone = owner.follow(owner.post(PROPOSALS, answer="undo", id=one))
@@ -201,8 +201,8 @@ def test_what_a_job_applied_by_itself_says_so(owner: Browser, opened: OpenTenant
     plans.apply(opened.log, plan, NOW)
     assert plan in owner.get(f"{PROPOSALS}?state=applied").text
     assert plan not in owner.get(f"{PROPOSALS}?state=accepted").text
-    shown = owner.get(f"{PROPOSALS}/{plan}").text
-    assert "Nobody accepted this" in shown and "Undo" in shown
+    page = owner.get(f"{PROPOSALS}/{plan}").text
+    assert "Nobody accepted this" in page and "Undo" in page
 
 
 @pytest.mark.parametrize(
@@ -235,27 +235,27 @@ def test_what_a_job_says_of_a_hostile_memory_is_harmless(owner, opened):
 
 
 def test_snapshots_and_their_checks_are_shown(owner, opened):
-    shown = owner.get("/t/default/jobs").text
+    page = owner.get("/t/default/jobs").text
     manifest = manifests.current(opened.tenant)
-    assert all(name in shown for name in manifest.projections)
-    assert all(check.name in shown for check in manifest.checks)
-    assert "mnemolog ui" in shown
+    assert all(name in page for name in manifest.projections)
+    assert all(check.name in page for check in manifest.checks)
+    assert "mnemolog ui" in page
 
 
 def test_a_refused_build_says_which_check_and_why(owner, opened):
     check = CheckResult("no_secrets", False, "1 secret in n2")
     manifests.refuse(opened.tenant, Refusal(NOW, 9, (check,)))
     for path in ("/t/default/jobs", "/t/default/errors"):
-        shown = owner.get(path).text
-        assert "no_secrets" in shown and "1 secret in n2" in shown
+        page = owner.get(path).text
+        assert "no_secrets" in page and "1 secret in n2" in page
 
 
 def test_memories_that_builds_leave_out_are_shown_with_the_command_that_ends_it(owner, opened):
     body = Quarantined(check="no_secrets", reason="1 secrets (github-token)")
     opened.log.append([Event("q", NOW, body, "n2")])
-    shown = owner.get("/t/default/errors").text
-    assert "n2" in shown and "1 secrets (github-token)" in shown
-    assert "mnemolog quarantine --release ID" in shown
+    page = owner.get("/t/default/errors").text
+    assert "n2" in page and "1 secrets (github-token)" in page
+    assert "mnemolog quarantine --release ID" in page
     assert "builds leave out 1 memory" in owner.get("/t/default/overview").text
 
 
@@ -279,16 +279,16 @@ def test_a_job_is_switched_on_and_off(owner, opened):
 def test_failures_stand_until_the_same_goes_right(owner, opened):
     assert "Nothing is wrong" in owner.get("/t/default/errors").text
     failures.keep(opened.tenant.root, "facts", NOW, f"it broke on {HOSTILE}", run="0123456789")
-    shown = owner.get("/t/default/errors").text
-    assert "it broke on" in shown and "01234567" in shown and HOSTILE not in shown
+    page = owner.get("/t/default/errors").text
+    assert "it broke on" in page and "01234567" in page and HOSTILE not in page
     failures.forget(opened.tenant.root, "facts")
     assert "Nothing is wrong" in owner.get("/t/default/errors").text
 
 
 def test_a_damaged_head_is_named_with_its_cure(owner, opened):
     opened.tenant.head.write_bytes(b"{}")
-    shown = owner.get("/t/default/errors").text
-    assert "A snapshot is damaged" in shown and "mnemolog build" in shown
+    page = owner.get("/t/default/errors").text
+    assert "A snapshot is damaged" in page and "mnemolog build" in page
 
 
 def test_a_token_is_shown_once_and_revoked(owner, opened):

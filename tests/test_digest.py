@@ -153,8 +153,8 @@ def test_the_command_line_lists_goals_and_chains_in_order(log: EventLog):
         "  2026-09-20 m2  what m2 says",
     ]
     succeed("goal", "g1", "--due", "2026-10-01")
-    found = answer("goals")
-    assert ids(found["goals"]) == ["g2", "g1", "g3"] and ids(found["chains"]["queue"]) == [
+    payload = answer("goals")
+    assert ids(payload["goals"]) == ["g2", "g1", "g3"] and ids(payload["chains"]["queue"]) == [
         "m1",
         "m2",
     ]
@@ -172,5 +172,5 @@ def test_the_brief_is_what_a_session_is_told(home: Path):
     succeed("record", "The port is seven")
     assert succeed("brief").stdout.startswith("nothing")
     succeed("record", "We chose Postgres", "--kind", "decision", "--id", "d1")
-    told = answer("brief")
-    assert ids(told["notes"]) == ["d1"] and succeed("brief").stdout == told["text"] + "\n"
+    payload = answer("brief")
+    assert ids(payload["notes"]) == ["d1"] and succeed("brief").stdout == payload["text"] + "\n"

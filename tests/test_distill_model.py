@@ -90,8 +90,8 @@ def test_what_a_model_learnt_has_its_sources_and_what_it_cost(agent: Agent, mode
     assert made["tokens"] == 120 and made["cost_usd"] > 0
     (event,) = [other for other in agent.events("session") if other.body.stage == "stopped"]
     assert step.body["metadata"]["events"] == [event.id]
-    shown = command(agent, "show", step.subject)
-    assert plan is not None and shown["made"] == made | {"plan": plan.id}
+    payload = command(agent, "show", step.subject)
+    assert plan is not None and payload["made"] == made | {"plan": plan.id}
     assert "openai/gpt-5-mini, 120 tokens, $" in table(agent, "show", step.subject)
 
 

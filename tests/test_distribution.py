@@ -78,7 +78,7 @@ try:
 except mnemolog.NoServer as error:
     print(error)
 """
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-P", "-c", report],
         capture_output=True,
         text=True,
@@ -87,7 +87,7 @@ except mnemolog.NoServer as error:
         cwd=tmp_path,
         env={"PATH": ""},
     )
-    loaded, error = done.stdout.splitlines()
+    loaded, error = result.stdout.splitlines()
     assert loaded == "mnemolog"
     assert "mnemolog start" in error
 

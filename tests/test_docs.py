@@ -46,7 +46,7 @@ def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_pa
     assert SESSION is not None
     for command, expected in session(SESSION[1]):
         arguments = shlex.split(command)[1:]
-        done = subprocess.run(
+        result = subprocess.run(
             [*AS_PERSON, *arguments],
             cwd=repository,
             env=environment,
@@ -54,8 +54,8 @@ def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_pa
             text=True,
             timeout=120,
         )
-        printed = done.stdout if "--json" in arguments else done.stdout + done.stderr
-        assert done.returncode == 0, printed + done.stderr
+        printed = result.stdout if "--json" in arguments else result.stdout + result.stderr
+        assert result.returncode == 0, printed + result.stderr
         assert doctest.OutputChecker().check_output(expected, printed, FLAGS), (command, printed)
 
 
@@ -75,10 +75,10 @@ def test_a_session_of_a_page_prints_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
     for command, expected in session(text):
-        done = CliRunner().invoke(main, shlex.split(command)[1:])
-        assert doctest.OutputChecker().check_output(expected, done.output, FLAGS), (
+        result = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert doctest.OutputChecker().check_output(expected, result.output, FLAGS), (
             command,
-            done.output,
+            result.output,
         )
 
 

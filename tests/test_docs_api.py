@@ -44,16 +44,16 @@ def test_its_calls_with_curl_print_what_it_says(server: Server, tmp_path: Path):
     before = ""
     for one in commands:
         command, _, expected = one.partition("\n")
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", f"{before}{command}"],
             env=environment,
             capture_output=True,
             text=True,
             timeout=180,
         )
-        assert done.returncode == 0, done.stderr
+        assert result.returncode == 0, result.stderr
         before += f"{command}\n" if command.startswith("ask()") else ""
-        printed = done.stdout + ("\n" if done.stdout else "")
+        printed = result.stdout + ("\n" if result.stdout else "")
         assert doctest.OutputChecker().check_output(expected, printed, FLAGS), (command, printed)
 
 

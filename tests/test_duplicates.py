@@ -80,26 +80,26 @@ def test_more_than_three_values_are_a_series(links):
 
 
 def test_a_value_that_came_back_is_an_update_twice(links):
-    found = links(*drafts("The port is 80", "The port is 81", "The port is 80"))
-    assert found == [("d1", "d0", "update"), ("d2", "d0", "exact"), ("d2", "d1", "update")]
+    pairs = links(*drafts("The port is 80", "The port is 81", "The port is 80"))
+    assert pairs == [("d1", "d0", "update"), ("d2", "d0", "exact"), ("d2", "d1", "update")]
 
 
 def test_another_project_or_person_says_it_for_themselves(links):
     text = "The port is 5432"
-    found = links(
+    pairs = links(
         Draft(id="a", content=text, project="x/a"),
         Draft(id="b", content=text, project="x/b"),
         Draft(id="c", content=text, project="x/b", created_by="Anna Smith"),
         Draft(id="d", content=text, project="x/b", created_by="Berta Smith"),
         Draft(id="e", content="The port is 5433", project="x/c"),
     )
-    assert found == []
+    assert pairs == []
 
 
 def test_what_happened_twice_is_no_duplicate(links):
     text = "The login test failed"
     later = START + timedelta(days=1)
-    found = links(
+    pairs = links(
         Draft(id="a", content=text, kind="activity", session="one"),
         Draft(id="b", content=text, kind="activity", session="two"),
         Draft(id="c", content=text, kind="raw_turn", session="one"),
@@ -108,16 +108,16 @@ def test_what_happened_twice_is_no_duplicate(links):
         Draft(id="f", content="I prefer tabs", trust="user"),
         Draft(id="g", content="I prefer tabs", trust="agent"),
     )
-    assert found == []
+    assert pairs == []
 
 
 def test_a_turn_that_was_kept_twice_is_one(links):
     turn = {"kind": "raw_turn", "session": "one", "created_at": START}
-    found = links(
+    pairs = links(
         Draft(id="a", content="we go with the queue in Postgres", **turn),
         Draft(id="b", content="We go with the queue in Postgres", **turn),
     )
-    assert found == [("b", "a", "near")]
+    assert pairs == [("b", "a", "near")]
 
 
 def test_a_forgotten_one_has_no_link_and_restored_it_has(built, links, clock: Clock):

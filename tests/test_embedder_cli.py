@@ -71,17 +71,19 @@ def test_the_list_has_what_is_here_and_marks_what_is_used(home: Path):
 
 def test_without_a_model_lexical_is_recommended(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "path", [path for path in sys.path if "-packages" not in path])
-    said = of(run("embedder", "recommend", "--json"))
-    assert said["name"] == "lexical" and "embedder install multilingual" in said["then"]
+    payload = of(run("embedder", "recommend", "--json"))
+    assert payload["name"] == "lexical" and "embedder install multilingual" in payload["then"]
 
 
 @pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the extra `onnx` is not installed")
 def test_a_sentence_model_that_is_here_is_recommended(home: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(model_catalog, "installed_as", lambda model, home: None)
     write_bert(home / "models/tiny")
-    said = of(run("embedder", "recommend", "--json"))
-    assert said["name"] == f"onnx:{home / 'models/tiny'}" and "knows English only" in said["why"]
-    assert said["then"] == f"Next: mnemolog embedder switch {said['name']}"
+    payload = of(run("embedder", "recommend", "--json"))
+    assert (
+        payload["name"] == f"onnx:{home / 'models/tiny'}" and "knows English only" in payload["why"]
+    )
+    assert payload["then"] == f"Next: mnemolog embedder switch {payload['name']}"
 
 
 @pytest.fixture
@@ -114,19 +116,19 @@ def test_a_model_is_compared_installed_and_switched_to_by_its_name(
 ):
     before = of(run("embedder", "recommend", "--json"))["models"]
     assert [model["installed_as"] for model in before] == ["lexical", None]
-    said = of(run("embedder", "install", "tiny-e5", "--from", str(tmp_path / "made"), "--json"))
+    payload = of(run("embedder", "install", "tiny-e5", "--from", str(tmp_path / "made"), "--json"))
     setting = f"onnx:{home / 'models/Tiny-E5'}"
-    assert said["setting"] == setting
+    assert payload["setting"] == setting
     assert of(run("embedder", "recommend", "--json"))["name"] == setting
     of(run("embedder", "switch", "tiny-e5", "--yes", "--no-build", "--json"))
     assert chosen(home) == setting
 
 
 def test_recommend_shows_languages_size_licence_and_figures():
-    shown = run("embedder", "recommend").stdout
-    assert "multilingual-e5-small  about 100" in shown
+    output = run("embedder", "recommend").stdout
+    assert "multilingual-e5-small  about 100" in output
     for part in ("72 MB", "MIT", "all-MiniLM-L6-v2", "Apache-2.0", "English", "70%"):
-        assert part in shown
+        assert part in output
 
 
 @pytest.mark.parametrize("as_folder", [False, True])
@@ -198,22 +200,22 @@ def test_the_test_of_a_model_that_is_not_there_fails_with_a_cure(name: str):
 
 def test_a_switch_tells_before_it_asks_and_no_changes_nothing(home: Path, tmp_path: Path):
     run("record", "we deploy at noon")
-    told = run("embedder", "switch", f"table:{write(tmp_path / 'tiny')}", stdin="n\n")
-    assert "texts to embed  1" in told.stdout and "cost            nothing" in told.stdout
-    assert "nothing was changed" in told.stdout and chosen(home) == "lexical"
+    result = run("embedder", "switch", f"table:{write(tmp_path / 'tiny')}", stdin="n\n")
+    assert "texts to embed  1" in result.stdout and "cost            nothing" in result.stdout
+    assert "nothing was changed" in result.stdout and chosen(home) == "lexical"
 
 
 def test_a_switch_that_nobody_answers_names_the_option(home: Path, tmp_path: Path):
-    told = run("embedder", "switch", f"table:{write(tmp_path / 'tiny')}", stdin="")
-    assert told.exit_code == 2 and "--yes" in told.stderr and chosen(home) == "lexical"
+    result = run("embedder", "switch", f"table:{write(tmp_path / 'tiny')}", stdin="")
+    assert result.exit_code == 2 and "--yes" in result.stderr and chosen(home) == "lexical"
 
 
 def test_a_switch_keeps_the_comments_of_the_users_file(home: Path, tmp_path: Path):
     home.mkdir()
     (home / "config.toml").write_text("# mine\ntop_k = 5  # few\n")
     name = f"table:{write(tmp_path / 'tiny')}"
-    told = of(run("embedder", "switch", name, "--yes", "--no-build", "--json"))
-    assert told["memories"] == 0 and chosen(home) == name
+    payload = of(run("embedder", "switch", name, "--yes", "--no-build", "--json"))
+    assert payload["memories"] == 0 and chosen(home) == name
     assert (home / "config.toml").read_text().startswith("# mine\ntop_k = 5  # few\n")
 
 
@@ -234,9 +236,11 @@ def test_a_switch_to_a_remote_model_says_that_texts_leave_and_that_the_cost_is_u
     home: Path, server: EmbeddingServer
 ):
     run("record", "we deploy at noon")
-    told = run("embedder", "switch", "litellm:openai/tiny", stdin="n\n")
-    assert f"({DIMENSION} dimensions)" in told.stdout and "cost            unknown" in told.stdout
-    assert "are sent to where that model runs" in told.stdout
+    result = run("embedder", "switch", "litellm:openai/tiny", stdin="n\n")
+    assert (
+        f"({DIMENSION} dimensions)" in result.stdout and "cost            unknown" in result.stdout
+    )
+    assert "are sent to where that model runs" in result.stdout
     assert not (home / "cache").exists()
 
 
@@ -264,14 +268,14 @@ def test_json_asks_nothing():
 def test_a_switch_builds_and_recall_uses_the_new_vectors(home: Path, tmp_path: Path):
     run("record", "deploy the cache")
     name = f"table:{write(tmp_path / 'tiny')}"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-P", "-m", "serve.cli", "embedder", "switch", name, "--yes", "--json"],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     status = of(run("status", "--json"))["manifest"]
     assert status["embedder"].startswith("table-1/tiny-") and status["dimension"] == 12
     answer = of(run("recall", "cache", "--min-confidence", "0", "--json"))

@@ -114,8 +114,8 @@ def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_
         thread.start()
     try:
         for model in (other, built.embedder, other):
-            made = rebuild(built, model)
-            of_manifest[made.number] = model.model
+            manifest = rebuild(built, model)
+            of_manifest[manifest.number] = model.model
             reader.poll()
             seen = len(answers)
             until(lambda seen=seen: len(answers) > seen + 5)
@@ -303,16 +303,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def status() -> tuple[str, str]:
     """Return what the settings name, and whose vectors are served."""
-    found = json.loads(run("status", "--json").stdout)
-    return found["embedder"], found["manifest"]["embedder"]
+    payload = json.loads(run("status", "--json").stdout)
+    return payload["embedder"], payload["manifest"]["embedder"]
 
 
 @pytest.mark.usefixtures("quick")
 def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: Path):
     name = f"table:{write(tmp_path / 'tiny')}"
-    done = run("embedder", "switch", name, "--yes")
-    assert done.exit_code == 0, done.output
-    assert f"answers use {name}. For a week `mnemolog embedder switch lexical`" in done.stdout
+    result = run("embedder", "switch", name, "--yes")
+    assert result.exit_code == 0, result.output
+    assert f"answers use {name}. For a week `mnemolog embedder switch lexical`" in result.stdout
     assert status()[0] == name and status()[1].startswith("table-1/tiny")
     (plan,) = json.loads(run("plans", "--json").stdout)["plans"]
     assert plan["state"] == "applied"
@@ -330,8 +330,8 @@ def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: 
 def test_the_command_switches_to_a_model_elsewhere_that_never_answered(
     built: Built, home: Path, remote: EmbeddingServer
 ):
-    done = run("embedder", "switch", "litellm:openai/tiny", "--yes")
-    assert done.exit_code == 0, done.output
+    result = run("embedder", "switch", "litellm:openai/tiny", "--yes")
+    assert result.exit_code == 0, result.output
     assert status() == ("litellm:openai/tiny", "litellm-1/openai/tiny")
     asked = Counter(text for sent in remote.asked for text in sent)
     embedded = [count for text, count in asked.items() if text.partition("\n")[0] in TEXTS]
@@ -345,10 +345,10 @@ def test_a_budget_ends_the_embedding_and_the_same_command_goes_on(
     monkeypatch.setattr(vector_cache, "_BATCH", 20)
     name = f"onnx:{bert(tmp_path)}"
     for left in (19, 0):
-        done = run("embedder", "switch", name, "--yes", "--budget", "1e-9", "--json")
-        assert done.exit_code == 0, done.output
-        said = json.loads(done.stdout)
-        assert (said["switched"], said["left"]) == (not left, left)
+        result = run("embedder", "switch", name, "--yes", "--budget", "1e-9", "--json")
+        assert result.exit_code == 0, result.output
+        payload = json.loads(result.stdout)
+        assert (payload["switched"], payload["left"]) == (not left, left)
         assert status()[0] == (name if not left else "lexical")
 
 

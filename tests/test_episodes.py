@@ -294,8 +294,8 @@ def test_the_beginning_of_an_episodes_id_names_it_everywhere(session: Session):
     client = create_app(
         session.tenants, TOKEN, lambda: session.at, hook_deadline_s=30.0
     ).test_client()
-    shown = get(client, f"/v1/memories/{short}")
-    assert (shown.status_code, shown.json["id"], shown.json["kind"]) == (200, id_, EPISODE)
+    response = get(client, f"/v1/memories/{short}")
+    assert (response.status_code, response.json["id"], response.json["kind"]) == (200, id_, EPISODE)
     assert get(client, "/v1/memories/01ZZZZZZZZ").status_code == 404
     assert commands.resolve(session.log, short) == id_
     assert answer("show", short)["id"] == id_

@@ -290,8 +290,8 @@ def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agen
     plans.apply(tenant.log, plans.propose(tenant.log, plan, now).id, now)
     assert "pnpm" in agent.runs("npm install")
     build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), now)
-    done = answer("erase", "e1", "--yes")
-    assert done["made"] == ["l1"] and done["is_settled"]
+    payload = answer("erase", "e1", "--yes")
+    assert payload["made"] == ["l1"] and payload["is_settled"]
     assert agent.again("s2").runs("npm install") == ""
     files = [path for path in tenant.tenant.root.rglob("*") if path.is_file()]
     assert not [path for path in files if SECRET.encode() in path.read_bytes().lower()]
@@ -313,23 +313,23 @@ def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
 
     assert holding()
     words = ["erase", "--secret", "--yes"]
-    done = run(*words, stdin=f"{secret}\n")
-    assert done.exit_code == 0, done.output
-    assert secret not in done.output
+    result = run(*words, stdin=f"{secret}\n")
+    assert result.exit_code == 0, result.output
+    assert secret not in result.output
     assert not holding()
     assert tenant.log.events_for("e2")[0].body.content == "Blue harbour lanterns are lit"
 
 
 @pytest.mark.parametrize("said", ["", "!!\n", "two\nlines\n"])
 def test_what_is_no_secret_is_refused(built, said: str):
-    done = run("erase", "--secret", "--yes", stdin=said)
-    assert done.exit_code == 2
-    assert "--secret: give one line with a letter or digit in it" in done.stderr
+    result = run("erase", "--secret", "--yes", stdin=said)
+    assert result.exit_code == 2
+    assert "--secret: give one line with a letter or digit in it" in result.stderr
 
 
 def test_asked_first_and_told_what_would_go(built):
-    told = answer("erase", "m00", "m01", "--dry-run")
-    assert told["ids"] == ["m00", "m01"] and told["events"] == 2
+    payload = answer("erase", "m00", "m01", "--dry-run")
+    assert payload["ids"] == ["m00", "m01"] and payload["events"] == 2
     assert rows(built, built.rebuild()).find("m00").content
 
 
@@ -379,11 +379,11 @@ def test_words_that_sessions_use_too_are_erased_and_a_build_is_served(
     before = built.rebuild()
     request = erase.EraseRequest(("e1",), texts=(f"{SECRET} data",), also_quotes=also_quotes)
     assert erase.wipe(built.tenant, built.log, request, clock()).cut >= 30
-    made = built.rebuild()
-    assert made.number > before.number
-    texts = rows(built, made).take(range(made.projections["memories"].rows["memories"]))
+    manifest = built.rebuild()
+    assert manifest.number > before.number
+    texts = rows(built, manifest).take(range(manifest.projections["memories"].rows["memories"]))
     assert not [text for text in texts if f"{SECRET} data" in text.text]
     again = build.rebuild(built.tenant, built.log, built.embedder, clock(), full=True)
     assert {name: ref.digest for name, ref in again.projections.items()} == {
-        name: one.digest for name, one in made.projections.items()
+        name: one.digest for name, one in manifest.projections.items()
     }

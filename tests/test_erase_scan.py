@@ -61,9 +61,9 @@ def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def erased(*words: str) -> Any:
     """Return the receipt of an erasing by the command, be it clean or not."""
-    done = run("erase", *words, "--yes", "--json")
-    assert done.exit_code in (0, 1), done.output
-    return json.loads(done.stdout.splitlines()[-1])
+    result = run("erase", *words, "--yes", "--json")
+    assert result.exit_code in (0, 1), result.output
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -255,8 +255,8 @@ def test_an_event_and_a_session_are_erased_by_their_ids(built, clock: Clock):
 def test_an_event_that_cannot_lose_its_texts_is_refused_by_name(built, clock: Clock):
     body = Judged(verdicts={"m01": 1.0}, evidence={"m01": "of zanzibar"})
     built.log.append([Event("j1", clock(), body, "r1")])
-    done = run("erase", "j1", "--dry-run")
-    assert done.exit_code != 0 and "--text" in done.output
+    result = run("erase", "j1", "--dry-run")
+    assert result.exit_code != 0 and "--text" in result.output
     assert erased("--text", "zanzibar")["cut"] == 1
 
 

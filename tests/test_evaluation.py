@@ -213,12 +213,12 @@ def rows(path: Path) -> dict[str, dict]:
 
 
 def test_a_dataset_is_asked_and_reported(data, tmp_path):
-    found = answer(data, "--output", tmp_path / "a.jsonl")
-    assert found["overall"]["queries"] == 4
-    assert found["overall"]["measures"]["recall@5"] == 0.75
-    assert found["datasets"]["notes"]["measures"]["recall@1"] == 1.0
-    assert found["categories"]["plain"]["queries"] == 4
-    assert found["refused"] == 1  # "Ok"
+    payload = answer(data, "--output", tmp_path / "a.jsonl")
+    assert payload["overall"]["queries"] == 4
+    assert payload["overall"]["measures"]["recall@5"] == 0.75
+    assert payload["datasets"]["notes"]["measures"]["recall@1"] == 1.0
+    assert payload["categories"]["plain"]["queries"] == 4
+    assert payload["refused"] == 1  # "Ok"
     ranked = rows(tmp_path / "a.jsonl")
     assert list(ranked) == ["n-now", "n-then", "s2", "t-cat", "t-none", "s1"]
     assert ranked["n-then"]["ranked"] == ["0"]  # the later failure was not known then
@@ -226,17 +226,17 @@ def test_a_dataset_is_asked_and_reported(data, tmp_path):
 
 
 def test_silence_is_measured_where_answers_were_right(data):
-    found = answer(data)
-    assert found["prompts"] == {"control": 1, "foreign": 1}
-    assert [row["keep"] for row in found["silence"]] == [None, 0.95, 0.9, 0.8]
-    assert found["silence"][1]["kept"] == 1.0
-    assert found["silence"][1]["injected"] == {"control": 0.0, "foreign": 0.0}
+    payload = answer(data)
+    assert payload["prompts"] == {"control": 1, "foreign": 1}
+    assert [row["keep"] for row in payload["silence"]] == [None, 0.95, 0.9, 0.8]
+    assert payload["silence"][1]["kept"] == 1.0
+    assert payload["silence"][1]["injected"] == {"control": 0.0, "foreign": 0.0}
 
 
 def test_the_bar_that_is_set_is_measured_too(data):
-    found = answer(data, "--set", "min_confidence=0.99")
-    assert (found["silence"][0]["bar"], found["silence"][0]["keep"]) == (0.99, None)
-    assert found["overall"] == answer(data)["overall"]
+    payload = answer(data, "--set", "min_confidence=0.99")
+    assert (payload["silence"][0]["bar"], payload["silence"][0]["keep"]) == (0.99, None)
+    assert payload["overall"] == answer(data)["overall"]
     assert "as set" in evaluated(data).stdout
 
 
@@ -311,8 +311,8 @@ def test_only_takes_workspaces_by_prefix(data):
 
 
 def test_settings_and_mode_can_be_tried(data):
-    found = answer(data, "--set", "fusion=rrf", "--mode", "lexical")
-    assert (found["fusion"], found["mode"]) == ("rrf", "lexical")
+    payload = answer(data, "--set", "fusion=rrf", "--mode", "lexical")
+    assert (payload["fusion"], payload["mode"]) == ("rrf", "lexical")
     for wrong in ("fusion", "fusion=best", "speed=1"):
         assert evaluated(data, "--set", wrong).exit_code == 2
     assert "unknown setting speed" in evaluated(data, "--set", "speed=1").stderr
@@ -462,9 +462,9 @@ def ranked(tmp_path: Path, name: str, rankings: dict[str, list[str]]) -> Path:
 def test_two_runs_are_compared_query_by_query(data, tmp_path):
     a = ranked(tmp_path, "a", {"n-now": ["0"], "t-cat": ["0"], "t-none": []})
     b = ranked(tmp_path, "b", {"n-now": ["0", "2"], "t-cat": ["x y", "0"], "n-then": ["0"]})
-    found = answer(data, "--compare", a, b)
-    assert (found["queries"], found["left_out"]) == (2, 2)
-    at_5 = found["differences"][0]
+    payload = answer(data, "--compare", a, b)
+    assert (payload["queries"], payload["left_out"]) == (2, 2)
+    at_5 = payload["differences"][0]
     assert (at_5["measure"], at_5["a"], at_5["b"], at_5["mean"]) == ("recall@5", 0.5, 1.0, 0.5)
     assert (at_5["low"], at_5["high"]) == (0.0, 1.0)
     assert (at_5["wins"], at_5["losses"], at_5["ties"]) == (1, 0, 1)

@@ -244,9 +244,9 @@ def test_a_typescript_client_takes_every_answer(document: Path, port: int):
     }
 
     def run(*words: str) -> str:
-        done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        result = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
 
     (folder / "openapi-ts.config.mjs").write_text(
         "export default { input: './openapi.json', output: { path: './ts', module: "

@@ -347,8 +347,8 @@ def test_what_is_erased_is_gone_from_it_too(server, chosen, home, tenant, built)
     assert ask(chosen, "MATCH (f:MnemologFact) RETURN f.value") == []
     assert len(ask(chosen, MENTIONS)) == 4
     server.close()
-    done = run("erase", "a", "--yes")
-    assert done.exit_code == 1 and "in Neo4j still holds what was erased" in done.output
+    result = run("erase", "a", "--yes")
+    assert result.exit_code == 1 and "in Neo4j still holds what was erased" in result.output
     server.open()
     graph_copy.sync(tenant, chosen)
     assert {id_ for id_, *_ in ask(chosen, MENTIONS)} == {"b"}

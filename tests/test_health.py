@@ -268,5 +268,5 @@ def test_a_log_with_a_damaged_page_is_a_finding_and_not_the_end_of_the_doctor(
     page = data.index(b"Note 150 of") // 4096 * 4096
     data[page : page + 4096] = bytes(4096)
     path.write_bytes(data)
-    found = [finding for finding in problems(settings) if finding.severity == "error"]
-    assert found and all("doctor --repair" in finding.cure for finding in found)
+    findings = [finding for finding in problems(settings) if finding.severity == "error"]
+    assert findings and all("doctor --repair" in finding.cure for finding in findings)

@@ -53,11 +53,11 @@ def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypat
 
 
 def test_a_key_has_all_its_values_newest_first():
-    found = answer("history", "deploy.region", "--project", "acme/web")
-    assert ids(found) == ["ap", "eu", "us"]
+    payload = answer("history", "deploy.region", "--project", "acme/web")
+    assert ids(payload) == ["ap", "eu", "us"]
     told = [
         [memory[name] for name in ("value", "from", "until", "source", "session")]
-        for memory in found["memories"][:2]
+        for memory in payload["memories"][:2]
     ]
     assert told == [
         ["ap", "2024-05-01T00:00:00Z", None, "chat", "s-ap"],
@@ -80,9 +80,9 @@ def test_people_read_it_as_a_table():
 
 @pytest.mark.parametrize(("of", "chain"), [("a", "cba"), ("b", "cba"), ("c", "cba"), ("us", None)])
 def test_a_memory_leads_to_what_it_replaced_and_what_replaced_it(of: str, chain: str | None):
-    found = answer("history", of)
-    assert found["id"] == of
-    assert sorted(ids(found)) == sorted(chain or ["us", "eu", "ap"])
+    payload = answer("history", of)
+    assert payload["id"] == of
+    assert sorted(ids(payload)) == sorted(chain or ["us", "eu", "ap"])
 
 
 def test_a_forgotten_value_is_named_and_not_told():

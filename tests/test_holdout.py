@@ -237,8 +237,8 @@ def test_the_command_begins_shows_and_ends(home, tmp_path, monkeypatch):
     assert begun.exit_code == 0 and "20% are told nothing unasked" in begun.output
     assert (home / "config.toml").read_text() == "holdout = 0.2\n"
     assert "20% of new sessions are told nothing: `mnemolog trial`" in run("status").output
-    shown = json.loads(run("trial", "show", "--json").stdout)
-    assert shown == {
+    payload = json.loads(run("trial", "show", "--json").stdout)
+    assert payload == {
         "told": 0,
         "held_out": 0,
         "under_way": 0,
