@@ -71,7 +71,9 @@ def tell_turn(log: EventLog, id_: str, prompt: str, reply: str, at: int) -> None
 
 
 @pytest.mark.parametrize(("name", "share"), [("accounts.txt", 0.75), ("accounts_more.txt", 0.7)])
-def test_what_became_of_a_thing_comes_first(tenant: Tenant, log: EventLog, name: str, share: float):
+def test_the_latest_state_of_a_thing_ranks_first(
+    tenant: Tenant, log: EventLog, name: str, share: float
+):
     things = list(accounts(name))
     for number, account in enumerate(things):
         record(log, account, NOW + number * HOUR)

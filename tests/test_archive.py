@@ -76,7 +76,7 @@ def test_unused_memories_are_archived_with_a_reason(tenant, log, old):
     }
 
 
-def test_what_is_needed_wanted_or_still_followed_stays(tenant, log, old):
+def test_used_pinned_and_important_memories_stay(tenant, log, old):
     for kind in ("goal", "decision", "lesson", "preference", "antipattern"):
         old(kind=kind)
     old(pinned=True)

@@ -100,7 +100,7 @@ def make(headers: bytes, body: bytes = BODY, path: bytes = b"/v1/tenants") -> by
         (b"GET /v1/tenants HTTP/1.1\r\nX: y\r\n Authorization: Bearer x\r\n\r\n", 421),
     ],
 )
-def test_an_odd_request_is_refused_and_makes_nothing(
+def test_a_malformed_request_is_refused_and_creates_nothing(
     port: int, opened: OpenTenants, request_: bytes, status: int
 ):
     assert asked(port, request_) == status

@@ -76,7 +76,7 @@ def test_a_backup_tells_what_it_holds_and_is_its_owners_alone(built: Built, kept
     assert {path.name for path in kept.parent.iterdir()} == {"kept.zip", "home"}
 
 
-def test_what_was_put_away_and_what_waits_come_along(log: EventLog, tenant: Tenant, home: Path):
+def test_a_backup_has_segments_and_the_waiting_queue(log: EventLog, tenant: Tenant, home: Path):
     from store.log.event_kinds import Surfaced
 
     old = [Event(f"p{n:03}", NOW, Surfaced(place="tool", about=f"{n}"), "s") for n in range(150)]
@@ -155,7 +155,7 @@ def test_a_damaged_log_makes_no_backup(built: Built, tmp_path: Path):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder here takes no file")
-def test_where_no_file_can_be_made_a_backup_says_so_at_once(built: Built):
+def test_an_unwritable_backup_folder_is_refused_at_once(built: Built):
     with pytest.raises(Conflict, match="/proc takes no file"):
         backup.make_backup(built.tenant, Path("/proc/kept.zip"), "1", NOW)
 

@@ -47,7 +47,7 @@ def test_everything_but_the_log_can_be_deleted_and_comes_back_the_same(built):
     assert again.number == 1 and again.watermark == built.log.head()
 
 
-def test_a_full_build_gives_what_a_build_in_steps_gave(built):
+def test_a_full_build_equals_an_incremental_one(built):
     for number in range(3):
         note(built, f"we use {number} servers")
         stepwise = built.rebuild()
@@ -104,7 +104,7 @@ def test_a_damaged_head_is_mended_by_the_next_build(built):
     assert manifests.current(built.tenant).number == 2
 
 
-def test_two_builds_at_once_and_the_second_is_told(built):
+def test_a_second_build_at_the_same_time_is_refused(built):
     with build.lock(built.tenant):
         with pytest.raises(BuildBusy, match="another build of default"):
             built.rebuild()
@@ -141,7 +141,7 @@ def test_a_build_may_wait_for_its_turn(built, home, child):
     assert time.monotonic() - began >= 0.3
 
 
-def test_a_build_takes_away_what_killed_writers_left(built):
+def test_a_build_removes_files_of_killed_writers(built):
     root, left = built.tenant.root, "-0123abcd"
     ours = [root / "manifests" / f".00000009.json{left}", root / "candidate" / f".usage.json{left}"]
     ours += [root / "snapshots" / "usage" / f".new{left}"]
@@ -254,7 +254,7 @@ def test_steps_in_other_processes_share_one_watermark(built):
         )
 
 
-def test_what_is_appended_during_a_build_waits_for_the_next(built):
+def test_events_appended_during_a_build_wait_for_the_next(built):
     seen = []
 
     def append(name: str) -> None:

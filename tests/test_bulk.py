@@ -215,7 +215,7 @@ HARMFUL = (
 
 
 @pytest.mark.parametrize("harm", HARMFUL)
-def test_what_past_answers_lose_is_shown_and_one_undo_brings_it_back(
+def test_a_harmful_bulk_change_shows_lost_answers_and_one_undo_restores_them(
     memory: Memory, harm: Callable[[Memory], None]
 ):
     before, brought = memory.answers(), memory.brought()
@@ -270,7 +270,7 @@ HARMLESS = import_unrelated, archive_unasked, forget_unasked, tag_all, pin_all, 
 
 
 @pytest.mark.parametrize("does", HARMLESS)
-def test_a_harmless_change_is_said_to_take_nothing(memory: Memory, does: Callable[[Memory], None]):
+def test_a_harmless_bulk_change_warns_of_nothing(memory: Memory, does: Callable[[Memory], None]):
     then = memory.brought()
     does(memory)
     plan = memory.plan()
@@ -294,7 +294,7 @@ def test_a_bulk_change_of_a_small_share_is_undone_but_asks_nothing(
     assert memory.plan() is not None and memory.plan().body.replay is None
 
 
-def test_where_nobody_was_ever_answered_nothing_is_opened_to_compare_answers(
+def test_without_past_recalls_no_reader_is_opened(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def opens(*_: object) -> None:
@@ -343,7 +343,7 @@ def test_a_young_memory_takes_an_import_and_can_give_it_back(tmp_path: Path):
     assert "mnemolog plans undo" in result.stderr
 
 
-def test_what_an_undo_took_away_is_applied_again(memory: Memory):
+def test_an_undone_bulk_change_can_be_applied_again(memory: Memory):
     before = memory.brought()
     contradict(memory)
     plan = memory.plan()
@@ -359,7 +359,7 @@ def test_what_an_undo_took_away_is_applied_again(memory: Memory):
     assert memory.plan().state == "undone" and memory.brought() == before
 
 
-def test_what_was_written_before_an_interrupt_is_kept(
+def test_a_failed_import_keeps_a_plan_of_what_was_written(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
     lines = [{"content": f"Note {n} on the {thing}"} for n, thing in enumerate(THINGS)]

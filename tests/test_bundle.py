@@ -127,7 +127,7 @@ def test_a_recall_of_all_projects_is_bundled_only_on_request(lived, tmp_path):
     assert bundle.is_same and bundle.stand_ins == 0
 
 
-def test_an_answer_that_rests_on_more_is_said_to_differ(lived, tmp_path):
+def test_a_bundle_with_another_digest_is_reported_as_different(lived, tmp_path):
     receipt = recalled(lived, "upload worker 3", project=OURS)
     other = msgspec.structs.replace(receipt.body, digest="0" * 16)
     bundle = bundled(lived, replace(receipt, body=other), tmp_path / "bundle")
@@ -136,7 +136,7 @@ def test_an_answer_that_rests_on_more_is_said_to_differ(lived, tmp_path):
     assert rerun(read_bundle(tmp_path / "bundle"), EMBEDDER).verdict == "same"
 
 
-def test_what_cannot_be_bundled_or_read_says_why(lived, tmp_path):
+def test_unusable_bundles_are_refused_with_a_reason(lived, tmp_path):
     receipt = recalled(lived, "upload worker 3", project=OURS)
     erased = replace(receipt, body=msgspec.structs.replace(receipt.body, query=""))
     with pytest.raises(Conflict, match="its query was erased"):

@@ -34,7 +34,7 @@ def asked(built, view: View) -> Outcome:
     return canaries.ask(view, chosen(built), Choices(), NOW)
 
 
-def test_a_sound_memory_brings_them_all_back(built):
+def test_an_intact_memory_returns_every_canary(built):
     outcome = asked(built, view_of(built))
     assert (outcome.asked, outcome.missed) == (canaries.MOST, ())
 
@@ -67,7 +67,7 @@ def test_a_question_is_made_of_words_in_any_script(built):
     assert len(mine.split()) == canaries.WORDS
 
 
-def test_what_others_say_too_is_not_asked_for(built):
+def test_memories_with_common_words_are_no_canaries(built):
     drafts = [Draft(id=f"x{n}", content=f"Restart the worker, case {n}") for n in range(30)]
     commands.record_batch(built.log, drafts, NOW)
     commands.record_batch(built.log, [Draft(id="x-alone", content="worker case restart")], NOW)
@@ -91,7 +91,7 @@ def test_rows_out_of_place_are_noticed(built):
     assert outcome.is_doubted
 
 
-def test_an_empty_memory_has_none_and_is_not_doubted(built):
+def test_an_outcome_of_few_canaries_raises_no_doubt(built):
     outcome = Outcome(0, ())
     assert (outcome.share, outcome.is_doubted, outcome.is_refused) == (1.0, False, False)
     assert not Outcome(2, (Canary("a", "b"), Canary("c", "d"))).is_refused  # two say nothing
@@ -124,7 +124,7 @@ def served(built) -> None:
     manifests.publish(built.tenant, with_check(built.manifest, outcome, NOW))
 
 
-def test_doctor_says_that_some_stayed_away(served, home):
+def test_doctor_warns_about_missed_canaries(served, home):
     findings = [finding for finding in checkup(Settings(home)) if "canaries" in finding.what]
     assert [finding.severity for finding in findings] == ["warn"]
     assert "mnemolog canaries" in findings[0].cure

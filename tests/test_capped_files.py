@@ -166,6 +166,6 @@ def test_a_long_element_is_left_out_by_number_and_the_others_are_read():
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"[{}", b"[{},]", b"[,{}]", b"[{}{}]"])
-def test_what_is_no_list_of_objects_is_refused(data: bytes):
+def test_json_other_than_a_list_of_objects_is_refused(data: bytes):
     with pytest.raises(SourceError, match="no whole list"):
         list(json_elements(io.BufferedReader(io.BytesIO(data)), "a", 9, pytest.fail))

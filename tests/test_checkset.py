@@ -30,7 +30,7 @@ def test_every_query_is_about_memories_there_are():
             assert {sessions[id_] for id_ in query.relevant} == set(query.relevant_sessions)
 
 
-def test_the_project_has_what_a_project_has():
+def test_the_check_project_has_every_kind_of_memory():
     (project,) = (
         workspace for workspace in WORKSPACES if workspace.name.startswith(dataset.PROJECT)
     )
@@ -69,5 +69,5 @@ def test_a_replaced_fact_does_not_come_back(tmp_path: Path):
     assert not [result for result in results if {"k01", "k02"} & set(result.ranked)]
 
 
-def test_the_floors_lie_below_what_is_reached(tmp_path: Path):
+def test_measured_quality_reaches_its_floors(tmp_path: Path):
     assert selftest.measure_quality(Choices(), tmp_path).shortfalls == ()

@@ -121,13 +121,13 @@ def test_our_own_block_is_refused_where_it_cannot_be_taken_out(log: EventLog, fi
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_what_cannot_be_kept_is_refused(log: EventLog, fields: dict[str, object]):
+def test_invalid_fields_are_refused(log: EventLog, fields: dict[str, object]):
     with pytest.raises(InvalidInput):
         commands.record(log, Draft(**({"content": "we use SQLite"} | fields)), NOW)
     assert log.head() == 0
 
 
-def test_a_limit_is_named_with_what_was_sent_and_the_cure(log: EventLog):
+def test_an_exceeded_limit_names_the_limit_and_the_fix(log: EventLog):
     tags = tuple(f"tag{number}" for number in range(10_000))
     with pytest.raises(InvalidInput, match="may have 100 tags, not 10000: keep the most useful"):
         put(log, "a", tags=tags)

@@ -68,7 +68,7 @@ def test_a_clone_that_claims_a_project_is_told_none_of_its_notes_and_writes_none
     assert NOTE in session.start()
 
 
-def test_what_else_the_file_says_holds(home, clone):
+def test_other_settings_of_the_project_file_apply(home, clone):
     assert config.load(clone, {"MNEMOLOG_HOME": str(home)}).choices.top_k == 3
 
 

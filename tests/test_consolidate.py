@@ -191,7 +191,7 @@ def test_trust_never_rises(home: Home):
     assert home.steps() == [("superseded", "web", "user"), ("superseded", "said", "better")]
 
 
-def test_what_has_a_course_of_its_own_is_left_alone(home: Home):
+def test_keyed_pinned_goal_and_insight_memories_are_not_merged(home: Home):
     made = Made(job="reflect")
     home.record(
         *drafts("The region is eu", "the region is eu", key="deploy.region"),
@@ -221,7 +221,7 @@ def test_what_expires_takes_no_place_of_what_lasts(home: Home):
     assert home.steps() == [("superseded", "a", "b")]
 
 
-def test_what_insights_rest_on_stands(home: Home):
+def test_sources_of_insights_are_not_superseded(home: Home):
     home.record(*drafts("Builds are slow", "builds are slow"))
     insight = Draft(id="i1", content="Slow builds cost a day", source_ids=("d1",))
     step = steps.record(insight, Made(job="reflect"), START, "seen twice")
@@ -255,7 +255,7 @@ def test_what_is_over_by_its_time_its_words_or_its_sources_is_stale(home: Home):
 # Plans
 
 
-def test_undone_everything_is_what_it_was_to_the_digest(home: Home):
+def test_undo_restores_the_same_digest(home: Home):
     home.record(
         *drafts("Use uv, never pip", "use uv, never pip", "The port is 80", "The port is 81")
     )

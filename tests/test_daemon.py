@@ -79,7 +79,7 @@ def test_stop_waits_until_it_is_gone_and_says_where_there_was_none(home: Path):
     assert said("stop")["stopped"] is None
 
 
-def test_what_was_gathered_is_written_before_it_stops(home: Path):
+def test_stop_writes_pending_receipts_first(home: Path):
     said("start")
     ask(home, "/v1/recall", {"query": "tides"})
     said("stop")
@@ -114,7 +114,7 @@ def test_stop_ends_no_process_that_was_given_the_pid_of_a_dead_server(home: Path
 
 
 @posix
-def test_a_server_that_answers_no_more_is_told_by_a_signal(home: Path):
+def test_stop_signals_a_server_that_does_not_answer(home: Path):
     said("start")
     server = read_registry(Settings(home))
     assert server is not None
@@ -128,7 +128,7 @@ def test_a_server_that_answers_no_more_is_told_by_a_signal(home: Path):
     assert not is_held(Settings(home))
 
 
-def test_what_is_being_answered_is_finished_before_it_stops(home: Path):
+def test_stop_waits_for_running_requests(home: Path):
     said("start")
     drafts = [{"content": f"note {number}: " + "tide and ebb " * 200} for number in range(1_000)]
     answers: list[int] = []

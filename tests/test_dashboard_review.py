@@ -120,7 +120,7 @@ def test_a_stale_proposal_says_what_changed_and_cannot_be_accepted(owner, opened
 
 
 @pytest.mark.parametrize("word", ["", "apply", "accept "])
-def test_an_answer_that_is_none_changes_nothing(owner, opened, word):
+def test_an_invalid_answer_changes_nothing(owner, opened, word):
     page = f"/t/default/proposals/{proposed(opened)}"
     assert owner.post(page, answer=word).status_code == 400
     assert owner.get("/t/default/proposals/nope").status_code == 404
@@ -183,7 +183,9 @@ def test_of_a_stale_plan_the_changes_that_still_hold_can_be_chosen(
     assert owner.post(page, answer="accept", of="chosen", step="0").status_code == 409
 
 
-def test_many_are_answered_at_once_and_what_cannot_be_is_said(owner: Browser, opened: OpenTenant):
+def test_proposals_are_answered_together_and_failures_are_reported(
+    owner: Browser, opened: OpenTenant
+):
     one, other = proposed(opened), several(opened)
     commands.forget(opened.log, "n2", NOW)
     page = owner.follow(owner.post(PROPOSALS, answer="accept", id=[one, other]))
@@ -276,7 +278,7 @@ def test_a_job_is_switched_on_and_off(owner, opened):
     assert owner.post("/t/default/jobs/run", job="rm").status_code == 400
 
 
-def test_failures_stand_until_the_same_goes_right(owner, opened):
+def test_a_failure_is_listed_until_the_job_succeeds(owner, opened):
     assert "Nothing is wrong" in owner.get("/t/default/errors").text
     failures.keep(opened.tenant.root, "facts", NOW, f"it broke on {HOSTILE}", run="0123456789")
     page = owner.get("/t/default/errors").text

@@ -77,7 +77,7 @@ def pumps(log) -> None:
     log.append([Event(id_, at, body, id_)])
 
 
-def test_recall_weighs_what_is_left_and_says_what_was_told(log, ask):
+def test_recall_uses_decayed_importance_and_shows_the_original(log, ask):
     pumps(log)
     seen = {id_: why for id_, (why, _) in ask().items()}
     assert [seen[id_]["importance_told"] for id_ in ("old", "used", "new")] == [0.9] * 3

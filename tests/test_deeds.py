@@ -45,7 +45,9 @@ def _before(session: Session, name: str = "Bash", **fields: object) -> list[str]
         ({"doing": "edit", "files": ("src/main.py",)}, []),
     ],
 )
-def test_tool_is_told_what_the_user_stated_of_it(session: Session, tool: dict, told: list[str]):
+def test_a_tool_call_gets_the_users_statements_about_it(
+    session: Session, tool: dict, told: list[str]
+):
     assert _before(session, **tool) == told
 
 
@@ -74,7 +76,7 @@ def test_words_of_a_tool_or_the_web_are_no_statement(session: Session):
         ("roll the schema back on production", "down"),
     ],
 )
-def test_prompt_finds_what_bears_on_it_by_meaning(session: Session, prompt: str, first: str):
+def test_a_prompt_finds_statements_by_meaning(session: Session, prompt: str, first: str):
     found = session.tenants.get("default").reader.answer(
         lambda view: bearings(view, Filter(session.at), prompt)
     )

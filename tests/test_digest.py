@@ -113,7 +113,7 @@ def test_open_goals_come_the_next_due_first(log: EventLog, home: Path):
 
 
 @pytest.mark.parametrize("due", ["soon", 7, None, "2026-13-01", ["2026-12-01"]])
-def test_a_due_day_that_is_none_is_left_out(tenant, embedder, home: Path, due: object):
+def test_an_invalid_due_day_is_left_out(tenant, embedder, home: Path, due: object):
     with EventLog(tenant.log, create=True) as log:
         commands.record(
             log, Draft(id="g", content="ship it", kind="goal", metadata={"due": due}), NOW
@@ -124,7 +124,7 @@ def test_a_due_day_that_is_none_is_left_out(tenant, embedder, home: Path, due: o
 # Over HTTP and on the command line
 
 
-def test_http_tells_the_same_digest(log: EventLog, home: Path):
+def test_http_returns_the_same_digest(log: EventLog, home: Path):
     tenants = OpenTenants(Settings(home))
     client = create_app(tenants, TOKEN, lambda: NOW).test_client()
     since = moment(NOW - 7 * DAY).isoformat().replace("+00:00", "Z")
@@ -168,7 +168,7 @@ def test_a_goal_is_set_with_the_day_it_is_due(home: Path):
     assert refused.exit_code == 2
 
 
-def test_the_brief_is_what_a_session_is_told(home: Path):
+def test_brief_prints_the_context_of_a_new_session(home: Path):
     succeed("record", "The port is seven")
     assert succeed("brief").stdout.startswith("nothing")
     succeed("record", "We chose Postgres", "--kind", "decision", "--id", "d1")

@@ -32,6 +32,6 @@ def test_a_file_that_the_error_does_not_name_is_the_one_given():
     assert "/the/log" in str(error)
 
 
-def test_what_is_no_trouble_of_a_disk_is_none():
+def test_other_os_errors_are_no_disk_errors():
     assert disk_error(FileNotFoundError(errno.ENOENT, "none", "/x")) is None
     assert disk_error(OSError("of no number")) is None

@@ -104,7 +104,7 @@ def test_what_a_model_learnt_has_its_sources_and_what_it_cost(agent: Agent, mode
         "Customers prefer small boats with strong engines and good food.",
     ],
 )
-def test_what_does_not_stand_in_the_lines_is_dropped(agent: Agent, model: ModelServer, text: str):
+def test_a_lesson_not_found_in_the_lines_is_dropped(agent: Agent, model: ModelServer, text: str):
     works(agent)
     model.answers = learns("decision", text, "harbour code")
     assert distilled(agent, model) is None
@@ -145,9 +145,7 @@ def test_a_rule_with_a_word_that_nobody_said_is_a_fact(agent: Agent, model: Mode
 
 
 @pytest.mark.parametrize("how", ["rejected", "waits"])
-def test_what_a_person_refused_is_not_said_in_other_words(
-    agent: Agent, model: ModelServer, how: str
-):
+def test_a_refused_lesson_is_not_learnt_in_other_words(agent: Agent, model: ModelServer, how: str):
     works(agent, "no, use pnpm for installing packages instead of npm")
     (statement,) = agent.events("recorded")
     if how == "rejected":
@@ -180,7 +178,7 @@ def test_a_session_at_work_is_left_alone(agent: Agent, model: ModelServer):
     assert model.asked == []
 
 
-def test_what_was_paid_for_and_not_applied_is_not_asked_again(agent: Agent, model: ModelServer):
+def test_an_answer_already_paid_for_is_reused(agent: Agent, model: ModelServer):
     works(agent)
     model.answers = learns("decision", RIGHT, "harbour code")
     waiting = distilled(agent, model, apply=False)
@@ -204,7 +202,7 @@ def test_imported_sessions_are_read_too(agent: Agent, model: ModelServer):
 
 
 @pytest.mark.parametrize("mode", ["broken", "401"])
-def test_without_an_answer_what_is_sure_is_learnt_all_the_same(
+def test_without_a_model_answer_certain_lessons_are_recorded(
     agent: Agent, model: ModelServer, mode: str
 ):
     fails_until(agent, "make db")

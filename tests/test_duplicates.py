@@ -84,7 +84,7 @@ def test_a_value_that_came_back_is_an_update_twice(links):
     assert pairs == [("d1", "d0", "update"), ("d2", "d0", "exact"), ("d2", "d1", "update")]
 
 
-def test_another_project_or_person_says_it_for_themselves(links):
+def test_texts_of_other_projects_or_people_are_no_duplicates(links):
     text = "The port is 5432"
     pairs = links(
         Draft(id="a", content=text, project="x/a"),

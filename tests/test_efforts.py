@@ -32,7 +32,7 @@ from store.agents.efforts import command_effort, command_outcome
         ("git diff build/", None),
     ],
 )
-def test_what_a_command_is_for_is_told_behind_what_wraps_it(line: str, effort: str | None):
+def test_the_effort_of_a_wrapped_command_is_recognised(line: str, effort: str | None):
     assert command_effort(line, "") == effort
 
 

@@ -152,7 +152,7 @@ def test_a_model_of_other_bytes_is_not_installed(
     assert not [*(home / "models").iterdir()]
 
 
-def test_an_installed_model_whose_file_was_changed_is_told(
+def test_a_modified_model_file_is_reported(
     home: Path, tmp_path: Path, catalog: model_catalog.CatalogModel
 ):
     run("embedder", "install", "Tiny-E5", "--from", str(tmp_path / "made"))

@@ -102,7 +102,7 @@ def test_threads_that_meet_the_same_terms_give_them_one_vector(monkeypatch):
         np.testing.assert_array_equal(found, vector(text))
 
 
-def test_an_embedder_there_is_not_names_those_there_are():
+def test_an_unknown_embedder_lists_the_known_ones():
     assert make_embedder("lexical").model == LexicalEmbedder.model
     with pytest.raises(ConfigError, match="use one of lexical"):
         make_embedder("psychic")

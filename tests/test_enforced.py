@@ -85,13 +85,13 @@ def test_with_ask_the_user_is_asked_and_the_model_told_once(start: Start):
 
 
 @pytest.mark.parametrize("command", ["pnpm add lodash", "echo npm", "ls"])
-def test_what_no_rule_forbids_is_not_decided(start: Start, command: str):
+def test_a_command_no_rule_forbids_gets_no_decision(start: Start, command: str):
     agent = start("deny")
     learn(agent)
     assert before(agent, command) == {}
 
 
-def test_what_a_rule_only_speaks_of_is_advised(start: Start):
+def test_a_rule_that_forbids_nothing_only_advises(start: Start):
     agent = start("deny")
     learn(agent, "Always run ruff before committing")
     payload = before(agent, "git commit -m x")
@@ -117,7 +117,7 @@ def test_a_statement_is_enforced_once_it_is_accepted(start: Start):
     assert before(agent)["permissionDecision"] == "deny"
 
 
-def test_a_table_says_it_by_project(start: Start):
+def test_enforcement_can_be_set_by_project(start: Start):
     here, elsewhere = "example.test/shop", "example.test/other"
     for enforce, wanted in (
         ({here: "deny", "*": "ask"}, "deny"),

@@ -203,7 +203,7 @@ def test_who_changes_no_word_is_no_author():
     assert fold(memory("a", author="typed"), revised).author == "typed"
 
 
-def test_what_is_there_already_keeps_its_author(log: EventLog):
+def test_an_existing_event_keeps_its_author(log: EventLog):
     log.append([memory("a", author="repository")])
     appended = log.append([memory("a", author="typed")])
     assert not appended[0].is_new and appended[0].event.author == "repository"

@@ -130,7 +130,7 @@ def test_nothing_of_it_is_left_in_the_log_or_in_what_is_served(built, clock: Clo
     assert integrity.problems(built.log) == []
 
 
-def test_what_others_said_stays(built, clock: Clock):
+def test_erasing_keeps_the_events_of_others(built, clock: Clock):
     told(built, clock)
     before = {event.seq: event for event in built.log.read()}
     erasing.erase(built.log, ["e1"], clock())
@@ -159,7 +159,7 @@ def test_full_and_incremental_builds_agree(built, clock: Clock):
     assert built.rebuild().digests == built.rebuild(full=True).digests
 
 
-def test_what_was_made_of_it_is_stale_in_the_same_build(built, clock: Clock):
+def test_a_memory_derived_from_an_erased_one_is_stale_at_once(built, clock: Clock):
     told(built, clock)
     assert rows(built, built.rebuild()).find("l1").state == "active"
     done = erasing.erase(built.log, ["e1"], clock())
@@ -196,7 +196,7 @@ def test_what_was_made_of_it_is_not_restored_as_valid(built, clock: Clock):
     assert [memory_rows.find(id_).state for id_ in ("l1", "l2")] == [STALE, STALE]
 
 
-def test_nothing_brings_it_back(built, clock: Clock):
+def test_an_erased_memory_cannot_be_brought_back(built, clock: Clock):
     told(built, clock)
     erasing.erase(built.log, ["e1"], clock())
     with pytest.raises(NotFound, match="was erased"):
@@ -327,7 +327,7 @@ def test_what_is_no_secret_is_refused(built, said: str):
     assert "--secret: give one line with a letter or digit in it" in result.stderr
 
 
-def test_asked_first_and_told_what_would_go(built):
+def test_a_dry_run_lists_what_would_be_erased(built):
     payload = answer("erase", "m00", "m01", "--dry-run")
     assert payload["ids"] == ["m00", "m01"] and payload["events"] == 2
     assert rows(built, built.rebuild()).find("m00").content

@@ -80,7 +80,7 @@ def test_a_long_piece_of_a_text_is_found_however_it_was_written(said: str):
     assert Looker(MARKS).holds(said)
 
 
-def test_a_few_words_of_a_text_are_nobodys():
+def test_a_few_common_words_do_not_match_an_erased_text():
     assert not Looker(MARKS).holds("all of their orders went into the old town behind us")
     assert Looker(MARKS).holds("a zanzibar of a kind", words=True)
 
@@ -169,7 +169,7 @@ def told(built, clock: Clock) -> None:
     commands.record(built.log, Draft(id="o1", content=f"Anna said: {TEXT}"), clock())
 
 
-def test_who_said_the_same_words_is_named_and_can_be_cut(built, clock: Clock):
+def test_quotes_of_an_erased_text_are_listed_and_can_be_cut(built, clock: Clock):
     told(built, clock)
     first = erased("e1")
     assert {quote["id"]: quote["can_be_cut"] for quote in first["quotes"]} == {
@@ -185,7 +185,7 @@ def test_who_said_the_same_words_is_named_and_can_be_cut(built, clock: Clock):
     assert not [path for path in built.tenant.root.rglob("*") if holds(path, "zanzibar")]
 
 
-def test_a_word_that_another_memory_says_is_nobodys_quote(built, clock: Clock):
+def test_a_word_shared_with_another_memory_is_no_quote(built, clock: Clock):
     told(built, clock)
     commands.record(built.log, Draft(id="o2", content="A harbour is no bucket"), clock())
     erased("e1", "o1", "--also-quotes")
@@ -278,7 +278,7 @@ def test_a_session_is_named_by_the_first_letters_of_its_id(built, clock: Clock):
 
 
 @pytest.mark.parametrize("words", [(), ("--text", "--"), ("--session", "nobody"), ("nothing",)])
-def test_what_is_nowhere_is_not_erased(built, words: tuple[str, ...]):
+def test_erasing_an_unknown_target_fails(built, words: tuple[str, ...]):
     assert run("erase", *words, "--yes").exit_code != 0
 
 
@@ -391,7 +391,7 @@ def test_a_write_ahead_file_that_was_kept_at_opening_is_reached_and_what_stays_i
     assert [copy["to"] for copy in found["copies"]] == [str(folder / "HEAD-3")]
 
 
-def test_what_a_plan_would_judge_of_it_says_nothing_any_more(built, clock: Clock):
+def test_erasing_cleans_judgments_of_waiting_plans(built, clock: Clock):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
     judged = Judged(verdicts={"e1": 1.0}, evidence={"e1": "for the harbour answered"})
     step = steps.judge("r1", judged, "the harbour helped")
@@ -413,7 +413,7 @@ def test_a_plan_that_waits_to_make_something_of_it_makes_nothing(built, clock: C
     assert built.log.events_for("l1") == []
 
 
-def test_what_was_made_of_what_was_made_is_made_of_it(built, clock: Clock):
+def test_derivatives_include_indirect_ones(built, clock: Clock):
     def record(id_: str, *sources: str) -> None:
         body = Recorded(content=f"of {sources}", source_ids=sources, made=Made(job="reflect"))
         built.log.append([Event(id_, clock(), body, id_)])
@@ -426,7 +426,7 @@ def test_what_was_made_of_what_was_made_is_made_of_it(built, clock: Clock):
     assert set(found["ids"]) == {"e1", "i1", "i2"} and found["made"] == []
 
 
-def test_what_was_refused_in_its_words_is_not_told(tmp_path: Path):
+def test_erasing_cleans_refusals_that_quote_the_text(tmp_path: Path):
     queue = Queue(tmp_path / "ingest.sqlite")
     said = Refused(0, f"nothing to remember: {TEXT}")
     queue.accept("j1", 1, Batch((None,), (said,), b"[]"))

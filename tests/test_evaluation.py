@@ -101,14 +101,14 @@ def test_no_order_beats_the_relevant_ones_first(relevant: set[str], random):
 
 
 @given(UNITS, st.floats(0.01, 1))
-def test_the_bar_keeps_what_it_promises(confidences: list[float], keep: float):
+def test_the_threshold_keeps_the_promised_share(confidences: list[float], keep: float):
     values = np.array(confidences)
     bar = report.threshold_keeping(values, keep)
     assert report.share_above(values, bar) >= keep - 1e-9
     assert bar in confidences
 
 
-def test_the_bar_by_hand():
+def test_the_threshold_by_hand():
     values = np.array([0.9, 0.1, 0.5, 0.7])
     assert report.threshold_keeping(values, 0.75) == 0.5
     assert report.share_above(np.array([0.4, 0.5, 0.6]), 0.5) == pytest.approx(2 / 3)
@@ -401,7 +401,7 @@ def test_a_second_run_embeds_nothing(data, tmp_path, monkeypatch):
     assert len(model.asked) == count
 
 
-def test_what_needs_no_model_is_not_cached(data, tmp_path):
+def test_a_lexical_run_writes_no_cache(data, tmp_path):
     answer(data, "--cache", tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
@@ -443,7 +443,7 @@ def test_a_query_needs_something_relevant(data):
         dataset.read_workspaces(data)
 
 
-def test_a_folder_that_is_no_dataset_is_said_so(tmp_path):
+def test_a_folder_without_a_dataset_is_refused(tmp_path):
     with pytest.raises(SourceError, match=r"index\.json cannot be read"):
         dataset.read_workspaces(tmp_path)
 
@@ -499,7 +499,7 @@ def test_the_session_level_ranks_sessions_where_their_first_memory_stands(data, 
     assert (memories["mrr@10"], sessions["mrr@10"]) == (round(1 / 3 / 2, 4), 0.25)
 
 
-def test_what_cannot_be_compared_is_refused(data, tmp_path):
+def test_incomparable_rankings_are_refused(data, tmp_path):
     a = ranked(tmp_path, "a", {"n-now": ["0"]})
     b = ranked(tmp_path, "b", {"t-cat": ["0"]})
     assert evaluated(data, "--compare", a, b).exit_code == 2

@@ -99,7 +99,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: type(body).__name__)
-def test_a_body_comes_back_as_it_went(body: Body):
+def test_bodies_survive_encoding_and_decoding(body: Body):
     event = Event("e", NOW, body, "m")
     assert decode(event.kind, encode(body)) == body
 
@@ -135,7 +135,7 @@ def test_a_field_of_a_later_version_is_passed_over():
         ("recorded", "not JSON"),
     ],
 )
-def test_what_is_not_of_its_kind_is_refused(kind: str, body: str):
+def test_an_invalid_body_is_refused(kind: str, body: str):
     with pytest.raises(msgspec.MsgspecError):
         decode(kind, body)
 

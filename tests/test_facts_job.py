@@ -128,12 +128,12 @@ def test_a_time_that_had_not_come_is_no_fact():
         ({"trust": "agent", "created_by": "assistant"}, None),
     ],
 )
-def test_what_one_says_of_oneself_is_of_whoever_said_it(fields: dict[str, Any], who: str | None):
+def test_first_person_facts_are_about_the_speaker(fields: dict[str, Any], who: str | None):
     found = [fact.entity for fact in facts_in(of_turn("I live in Lisbon.", **fields))]
     assert found == ([who] if who else [])
 
 
-def test_a_text_that_says_two_values_of_one_thing_says_neither():
+def test_a_text_with_two_values_of_one_key_states_neither():
     text = "The API runs on port 8080.\nThe API runs on port 8090.\nThe web runs on port 3000."
     assert [fact.key for fact in facts_in(of_turn(text))] == ["web.port"]
 

@@ -55,18 +55,18 @@ def test_notes_and_turns_of_sessions_are_the_users_own(log: EventLog):
     [{"trust": "web"}, {"trust": "tool"}, {"source": "git"}, {"created_at": moment(NOW)}],
     ids=lambda fields: next(iter(fields)),
 )
-def test_what_others_wrote_is_not(log: EventLog, fields: dict[str, Any]):
+def test_memories_of_others_are_not_counted_as_own(log: EventLog, fields: dict[str, Any]):
     commands.record(log, note("theirs", **fields), NOW)
     assert own(log) == set()
 
 
-def test_a_turn_that_a_repository_wrote_is_not(log: EventLog):
+def test_a_turn_from_a_repository_is_not_counted_as_own(log: EventLog):
     body = Prompted(prompt="light the lamp", imported=True)
     log.append([Event("turn", NOW, body, "turn", trust="agent", author="repository")])
     assert own(log) == set()
 
 
-def test_a_batch_too_large_to_be_noted_by_the_way_is_not(log: EventLog):
+def test_a_large_batch_is_not_counted_as_own(log: EventLog):
     commands.record_batch(log, [note(f"n{number}") for number in range(NOTED_AT_ONCE + 1)], NOW)
     commands.record(log, note("mine"), NOW + 1)
     assert own(log) == {"mine"}

@@ -55,5 +55,5 @@ def test_a_server_has_one_heap(child, tmp_path: Path, how: str):
     assert heaps(child, tmp_path, STARTED[how]) == 1
 
 
-def test_a_process_that_did_not_see_to_it_has_several(child, tmp_path: Path):
+def test_a_process_without_the_setting_has_several_heaps(child, tmp_path: Path):
     assert heaps(child, tmp_path, "counted()") > 1

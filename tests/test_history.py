@@ -104,7 +104,7 @@ def test_a_name_nobody_used_is_not_found():
     assert "no key or memory 'no.such' here" in result.stderr
 
 
-def test_http_tells_the_same(home: Path):
+def test_http_returns_the_same_history(home: Path):
     opened = OpenTenants(Settings(home))
     client = create_app(opened, "token").test_client()
 
