@@ -12,9 +12,9 @@ def run(*words: str, stdin: str | None = None) -> Result:
     return CliRunner().invoke(main, words, input=stdin)
 
 
-def succeed(*words: str) -> Result:
+def succeed(*words: str, stdin: str | None = None) -> Result:
     """Run a command that must end well."""
-    result = run(*words)
+    result = run(*words, stdin=stdin)
     assert result.exit_code == 0, result.output
     return result
 

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from command_line import run
+from command_line import run, succeed
 from conftest import NOW, Built, raw
 from older_logs import make_older
 
@@ -436,11 +436,10 @@ def test_the_command_makes_checks_and_restores(
     path = str(tmp_path / "b.zip")
     assert "events" in run("backup", "make", path).stdout
     assert json.loads(run("backup", "check", path, "--json").stdout)["ok"]
-    result = run("backup", "restore", path, "--into", "again", "--json")
-    assert result.exit_code == 0, result.output
+    result = succeed("backup", "restore", path, "--into", "again", "--json")
     assert json.loads(result.stdout)["tenant"] == "again"
     assert begun == ["again"]
-    assert run("--tenant", "again", "status").exit_code == 0
+    succeed("--tenant", "again", "status")
     assert run("backup", "make", path).exit_code == 2
     assert "holds no replica" in run("backup", "check", str(tmp_path)).stderr
 

@@ -3,7 +3,7 @@
 from math import log2
 
 import pytest
-from command_line import run
+from command_line import run, succeed
 
 from serve.evaluation.bisection import Change, Search
 from serve.reader.filters import Filter
@@ -98,8 +98,7 @@ def test_the_memory_is_left_as_it_is(built, past):
 
 def test_the_command_prints_the_event_its_maker_and_what_it_changed(built, past, home):
     asked = ["--home", str(home), "bisect", QUESTION, "--all-projects"]
-    result = run(*asked, "--expect", "poison")
-    assert result.exit_code == 0, result.output
+    result = succeed(*asked, "--expect", "poison")
     assert f"@{past[2].seq}  recorded  " in result.stdout and "by bot" in result.stdout
     assert "+  1. poison" in result.stdout and "1. is now 2. good" in result.stdout
     assert result.stderr.endswith(f" builds for {built.log.head()} events\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from command_line import answer, run
+from command_line import answer, run, succeed
 from msgspec.structs import replace
 from msgspec.structs import replace as replace_struct
 
@@ -55,14 +55,14 @@ def repository(path: Path, remote: str) -> Path:
 
 
 def test_the_first_record_needs_no_init(home):
-    assert run("record", "Deploys leave from eu-west-1").exit_code == 0
+    succeed("record", "Deploys leave from eu-west-1")
     assert "eu-west-1" in run("recall", "where do deploys leave from").stdout
 
 
 def test_another_tenant_must_be_made_first():
     assert run("--tenant", "work", "record", "Deploys leave from eu").exit_code == 3
-    assert run("--tenant", "work", "init").exit_code == 0
-    assert run("--tenant", "work", "record", "Deploys leave from eu").exit_code == 0
+    succeed("--tenant", "work", "init")
+    succeed("--tenant", "work", "record", "Deploys leave from eu")
 
 
 def test_init_twice_makes_one_private_home(home):
@@ -73,7 +73,7 @@ def test_init_twice_makes_one_private_home(home):
 
 
 def test_home_option_beats_the_environment(tmp_path, home):
-    assert run("--home", str(tmp_path / "other"), "record", "Elsewhere it lies").exit_code == 0
+    succeed("--home", str(tmp_path / "other"), "record", "Elsewhere it lies")
     assert (tmp_path / "other" / "tenants" / "default" / "log.sqlite").exists()
     assert not home.exists()
 
@@ -227,7 +227,7 @@ def test_no_secret_reaches_the_disk(home):
     assert "secret was redacted" in result.stderr
     assert SECRET not in result.output
     draft = {"content": f"again {SECRET}", "tags": [SECRET], "metadata": {"k": [SECRET], SECRET: 1}}
-    assert run("record", "--batch", stdin=json.dumps(draft)).exit_code == 0
+    succeed("record", "--batch", stdin=json.dumps(draft))
     run("recall", f"what about {SECRET}")
     rebuild(home)
     files = [path for path in home.rglob("*") if path.is_file()]
@@ -299,7 +299,7 @@ def test_terminal_escapes_in_a_memory_are_not_printed():
 def test_two_projects_do_not_see_each_other(tmp_path, monkeypatch):
     for name in ("one", "two"):
         monkeypatch.chdir(repository(tmp_path / name, f"git@github.com:acme/{name}.git"))
-        assert run("record", f"Deploys of {name} need approvals", "--id", name).exit_code == 0
+        succeed("record", f"Deploys of {name} need approvals", "--id", name)
     run("record", "Deploys: tell me in short sentences", "--no-project", "--id", "user")
     assert {hit["id"] for hit in answer("recall", "deploys")["hits"]} == {"two", "user"}
     found = answer("recall", "deploys", "--project", "github.com/acme/one")["hits"]
@@ -398,7 +398,7 @@ def test_pin_and_unpin():
 def test_a_goal_moves_and_only_a_goal():
     run("record", "Ship the first release", "--kind", "goal", "--id", "g1")
     run("record", "Deploys need two approvals", "--id", "d1")
-    assert run("goal", "g1", "--status", "blocked", "--progress", "0.5").exit_code == 0
+    succeed("goal", "g1", "--status", "blocked", "--progress", "0.5")
     payload = answer("show", "g1")
     assert (payload["status"], payload["progress"]) == ("blocked", 0.5)
     assert run("goal", "d1", "--status", "done").exit_code == 2
@@ -407,7 +407,7 @@ def test_a_goal_moves_and_only_a_goal():
 def test_an_edge_is_shown_from_both_ends_before_and_after_a_build(home):
     run("record", "The cache was never invalidated", "--id", "why")
     run("record", "Prices were stale for a day", "--id", "what")
-    assert run("link", "what", "why", "--relation", "cause").exit_code == 0
+    succeed("link", "what", "why", "--relation", "cause")
     edge = {"source": "what", "relation": "cause", "target": "why"}
     assert answer("show", "what")["edges"] == answer("show", "why")["edges"] == [edge]
     rebuild(home)
@@ -418,7 +418,7 @@ def test_an_edge_is_shown_from_both_ends_before_and_after_a_build(home):
 def test_a_superseded_memory_stays_readable_and_is_recalled_no_more():
     run("record", "The port of the server is 5432", "--id", "old")
     run("record", "The port of the server is 5433", "--id", "new")
-    assert run("supersede", "old", "--by", "new").exit_code == 0
+    succeed("supersede", "old", "--by", "new")
     assert [hit["id"] for hit in answer("recall", "port of the server")["hits"]] == ["new"]
     assert answer("show", "old")["superseded_by"] == "new"
 
@@ -555,7 +555,7 @@ def test_export_through_a_symlink_keeps_it(tmp_path):
     run("record", "A memory to write")
     link = tmp_path / "link.jsonl"
     link.symlink_to(tmp_path / "file.jsonl")
-    assert run("export", "--output", str(link)).exit_code == 0
+    succeed("export", "--output", str(link))
     assert link.is_symlink() and "A memory to write" in (tmp_path / "file.jsonl").read_text()
 
 
@@ -599,7 +599,7 @@ def test_status_names_what_is_served(home):
 
 def test_verify_exits_with_1_on_a_difference(home):
     run("record", "Deploys need two approvals")
-    assert run("verify").exit_code == 0
+    succeed("verify")
     chosen = rebuild(home)
     assert answer("verify")["ok"] is True
     next(chosen.snapshots.glob("memories/memories-*.arrow")).write_bytes(b"")
@@ -726,8 +726,8 @@ def test_an_interrupt_ends_quietly():
 
 def test_invalid_utf8_is_replaced():
     run("init")
-    assert run("record", "caf\udce9 opens at nine").exit_code == 0
-    assert run("recall", "caf\udce9 opens", "--json").exit_code == 0
+    succeed("record", "caf\udce9 opens at nine")
+    succeed("recall", "caf\udce9 opens", "--json")
     assert "opens at nine" in run("list").stdout
 
 

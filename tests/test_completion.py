@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from command_line import run
+from command_line import run, succeed
 
 from serve.cli import main
 from store.home.tenant import tenant
@@ -62,7 +62,7 @@ def test_an_id_comes_with_its_text():
 
 def test_tab_offers_the_memories_of_the_tenant_and_home_that_were_typed(tmp_path):
     EventLog(tenant(tmp_path / "home", "team").log, create=True).close()
-    assert run("--tenant", "team", "record", "A note", "--id", "01TEAM").exit_code == 0
+    succeed("--tenant", "team", "record", "A note", "--id", "01TEAM")
     assert offered("--tenant", "team", "show", "01") == ["01TEAM"]
     assert offered("--home", str(tmp_path / "none"), "show", "01") == []
 
@@ -97,7 +97,7 @@ def test_a_short_name_of_two_projects_is_refused_with_both():
 
 
 def test_what_is_written_may_name_a_new_project():
-    assert run("record", "The first note of it", "--project", "brand-new").exit_code == 0
+    succeed("record", "The first note of it", "--project", "brand-new")
     assert run("list", "--project", "brand-new").stderr == ""
-    assert run("record", "A third web", "--project", "web").exit_code == 0
+    succeed("record", "A third web", "--project", "web")
     assert run("list", "--project", "web").stderr == ""

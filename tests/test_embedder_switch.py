@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from api_client import OURS, TOKEN
 from background import until
-from command_line import run
+from command_line import run, succeed
 from conftest import NOW, TEXTS, Built
 from dashboard_page import browser
 from embedding_server import EmbeddingServer
@@ -310,8 +310,7 @@ def status() -> tuple[str, str]:
 @pytest.mark.usefixtures("quick")
 def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: Path):
     name = f"table:{write(tmp_path / 'tiny')}"
-    result = run("embedder", "switch", name, "--yes")
-    assert result.exit_code == 0, result.output
+    result = succeed("embedder", "switch", name, "--yes")
     assert f"answers use {name}. For a week `mnemolog embedder switch lexical`" in result.stdout
     assert status()[0] == name and status()[1].startswith("table-1/tiny")
     (plan,) = json.loads(run("plans", "--json").stdout)["plans"]
@@ -320,7 +319,7 @@ def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: 
     back = run("embedder", "switch", "lexical", "--yes")
     assert back.exit_code == 0 and "answers use lexical again" in back.stdout
     assert status() == ("lexical", built.embedder.model) and built.log.head() == head
-    assert run("embedder", "switch", name, "--yes").exit_code == 0
+    succeed("embedder", "switch", name, "--yes")
     undone = run("plans", "undo", plan["plan"])  # the file says what the plan made it say
     assert undone.exit_code == 0, undone.output
     assert status() == ("lexical", built.embedder.model)
@@ -330,8 +329,7 @@ def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: 
 def test_the_command_switches_to_a_model_elsewhere_that_never_answered(
     built: Built, home: Path, remote: EmbeddingServer
 ):
-    result = run("embedder", "switch", "litellm:openai/tiny", "--yes")
-    assert result.exit_code == 0, result.output
+    succeed("embedder", "switch", "litellm:openai/tiny", "--yes")
     assert status() == ("litellm:openai/tiny", "litellm-1/openai/tiny")
     asked = Counter(text for sent in remote.asked for text in sent)
     embedded = [count for text, count in asked.items() if text.partition("\n")[0] in TEXTS]
@@ -345,8 +343,7 @@ def test_a_budget_ends_the_embedding_and_the_same_command_goes_on(
     monkeypatch.setattr(vector_cache, "_BATCH", 20)
     name = f"onnx:{bert(tmp_path)}"
     for left in (19, 0):
-        result = run("embedder", "switch", name, "--yes", "--budget", "1e-9", "--json")
-        assert result.exit_code == 0, result.output
+        result = succeed("embedder", "switch", name, "--yes", "--budget", "1e-9", "--json")
         payload = json.loads(result.stdout)
         assert (payload["switched"], payload["left"]) == (not left, left)
         assert status()[0] == (name if not left else "lexical")
