@@ -18,9 +18,10 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
 from serve.app import create_app
-from serve.server.open_tenants import OpenTenants
+from serve.server.open_tenants import OpenTenant, OpenTenants
 from store.home import config
 from store.home.http_access import signer
+from store.memories.memory import Memory
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser as Chromium
@@ -72,6 +73,14 @@ def browser(app: Flask) -> Browser:
     assert session is not None
     client.set_cookie(signing.cookie, cookie, domain="127.0.0.1")
     return Browser(client, session.csrf)
+
+
+def find_memory(opened: OpenTenant, id_: str) -> Memory:
+    """Return a memory as recall sees it now."""
+    with opened.reader.view() as view:
+        memory = view.tail.find(id_)
+    assert memory is not None
+    return memory
 
 
 def key(client: FlaskClient) -> str:

@@ -22,6 +22,7 @@ from dashboard_page import (
     TOKEN,
     application,
     end_chromium,
+    find_memory,
     needs_chromium,
     served,
     tab,
@@ -270,10 +271,7 @@ def test_keys_lead_through_the_pages(app, paths):
 
 
 def state(opened: OpenTenants, id_: str) -> str:
-    with opened.get("default").reader.view() as view:
-        memory = view.tail.find(id_)
-    assert memory is not None
-    return memory.state
+    return find_memory(opened.get("default"), id_).state
 
 
 def test_a_memory_is_searched_edited_archived_and_taken_back(app, paths, opened):

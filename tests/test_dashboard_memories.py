@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser, fields
+from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser, fields, find_memory
 from werkzeug.test import TestResponse
 
 from serve.dashboard.forms import FOUND
@@ -88,10 +88,7 @@ def undo(owner: Browser, page: TestResponse) -> TestResponse:
 
 
 def state(tenants: OpenTenants, id_: str) -> str:
-    with tenants.get("default").reader.view() as view:
-        memory = view.tail.find(id_)
-        assert memory is not None
-        return memory.state
+    return find_memory(tenants.get("default"), id_).state
 
 
 # The list
@@ -321,8 +318,7 @@ def test_many_at_once_show_what_past_answers_lose_and_are_undone_whole(owner, te
     quiet = change(owner, "tag", *ids, tag="house")
     assert "past answers" not in quiet.text and "Undo" in quiet.text
     undo(owner, quiet)
-    with tenants.get("default").reader.view() as view:
-        assert {view.tail.find(id_).tags for id_ in ids} == {()}
+    assert {find_memory(tenants.get("default"), id_).tags for id_ in ids} == {()}
 
 
 def test_undo_brings_back_each_state_as_it_was(owner, tenants, remember, log):
@@ -347,9 +343,7 @@ def test_no_undo_is_offered_for_a_former_value_that_was_forgotten(owner, tenants
 def test_undo_of_a_restore_keeps_the_day_it_expires(owner, tenants, remember):
     id_ = remember("short lived", ttl_s=86_400)
     undo(owner, change(owner, "archive", id_))
-    with tenants.get("default").reader.view() as view:
-        memory = view.tail.find(id_)
-    assert memory.expires_at == NOW + 86_400_000_000
+    assert find_memory(tenants.get("default"), id_).expires_at == NOW + 86_400_000_000
 
 
 def test_undo_is_refused_once_somebody_changed_the_memory(owner, tenants, remember, log):
@@ -364,9 +358,8 @@ def test_tags_and_pins_are_put_on_many(owner, remember, log, tenants):
     ids = [remember(f"memory number {n}") for n in range(2)]
     page = change(owner, "tag", *ids, tag="deploy")
     change(owner, "pin", *ids)
-    with tenants.get("default").reader.view() as view:
-        found = [view.tail.find(id_) for id_ in ids]
-    assert [(memory.tags, memory.pinned) for memory in found] == [(("deploy",), True)] * 2
+    memories = [find_memory(tenants.get("default"), id_) for id_ in ids]
+    assert [(memory.tags, memory.pinned) for memory in memories] == [(("deploy",), True)] * 2
     assert "left as they were" in change(owner, "tag", *ids, tag="deploy").text
     assert "not taken back" in undo(owner, page).text  # they were pinned since
 
@@ -393,8 +386,7 @@ def test_a_change_of_another_in_between_is_not_overwritten(owner, tenants, remem
 
     monkeypatch.setattr(commands, "change_event", meanwhile)
     assert "has changed" in change(owner, "tag", id_, tag="ours").text
-    with opened.reader.view() as view:
-        assert view.tail.find(id_).tags == ("first", "theirs")
+    assert find_memory(opened, id_).tags == ("first", "theirs")
 
 
 @pytest.mark.parametrize(
@@ -499,11 +491,9 @@ def test_a_revision_holds_only_what_was_changed(owner, remember, log):
 def test_a_revision_can_empty_a_field_and_is_put_back(owner, remember, tenants):
     id_ = remember("We deploy on Tuesdays", context="asked by ops")
     page = owner.follow(edit(owner, id_, context=""))
-    with tenants.get("default").reader.view() as view:
-        assert view.tail.find(id_).context == ""
+    assert find_memory(tenants.get("default"), id_).context == ""
     undo(owner, page)
-    with tenants.get("default").reader.view() as view:
-        assert view.tail.find(id_).context == "asked by ops"
+    assert find_memory(tenants.get("default"), id_).context == "asked by ops"
 
 
 def test_an_edit_of_an_outdated_version_is_refused(owner, remember, log, tenants):
@@ -514,8 +504,7 @@ def test_an_edit_of_an_outdated_version_is_refused(owner, remember, log, tenants
     refused = owner.post(path, content="We deploy on Fridays", seen=seen)
     assert refused.status_code == 412
     assert "Mondays" in refused.text and "Fridays" in refused.text
-    with tenants.get("default").reader.view() as view:
-        assert view.tail.find(id_).content == "We deploy on Mondays"
+    assert find_memory(tenants.get("default"), id_).content == "We deploy on Mondays"
     newest = fields(refused.text)["seen"]
     again = owner.post(path, content="We deploy on Fridays", seen=newest)
     assert again.status_code == 303
@@ -539,8 +528,7 @@ def test_the_history_shows_each_revision_and_puts_one_back(owner, remember, log,
     first = next(event.seq for event in log.events_for(id_) if isinstance(event.body, Revised))
     newest = str(log_queries.newest_change(log, id_))
     owner.post(f"/t/default/memory/{id_}/put-back", step=str(first), seen=newest)
-    with tenants.get("default").reader.view() as view:
-        assert view.tail.find(id_).content == "We deploy on Tuesdays"
+    assert find_memory(tenants.get("default"), id_).content == "We deploy on Tuesdays"
 
 
 def test_a_memory_is_linked_and_replaced_by_another(owner, remember, tenants):

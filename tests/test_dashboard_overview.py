@@ -3,7 +3,16 @@
 import pytest
 from command_line import answer, succeed
 from conftest import NOW, Built
-from dashboard_page import HOST, PHONE, Browser, application, browser, needs_chromium, tab
+from dashboard_page import (
+    HOST,
+    PHONE,
+    Browser,
+    application,
+    browser,
+    find_memory,
+    needs_chromium,
+    tab,
+)
 from drafts import draft
 from flask import Flask
 from test_hazards import SKIPS
@@ -111,10 +120,7 @@ def test_status_overview_lessons_and_plans_count_the_same_things(
     drafts.append(Draft(kind="lesson", content="Use pnpm, never npm", trust="agent"))
     commands.record_batch(built.log, drafts, NOW)
     built.log.append([draft("Retry uploads", "lesson", NOW)])
-    with tenants.get("default").reader.view() as view:
-        memory = view.tail.find("m01")
-        assert memory is not None
-        step = steps.archive(memory, "nobody asks for it")
+    step = steps.archive(find_memory(tenants.get("default"), "m01"), "nobody asks for it")
     body = Planned(job="archive", watermark=built.log.head(), steps=(step,))
     plans.propose(built.log, body, NOW)
     quarantined = Quarantined(check="no_secrets", reason="a key")

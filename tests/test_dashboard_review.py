@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dashboard_page import Browser, application, browser
+from dashboard_page import Browser, application, browser, find_memory
 
 from serve.reports.proposal_rendering import differing_words
 from serve.server.open_tenants import OpenTenant, OpenTenants
@@ -28,7 +28,6 @@ from store.log.event_kinds import (
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build
-from store.memories.memory import Memory
 from store.plans import job_catalog, plans, recommendations, steps
 from store.plans.recommendations import Change
 from store.plans.setting_changes import configure_steps
@@ -70,23 +69,15 @@ def owner(opened) -> Iterator[Browser]:
 
 def proposed(opened: OpenTenant) -> str:
     """Propose that one of two equal notes takes the other's place; return the plan's id."""
-    with opened.reader.view() as view:
-        gone = view.tail.find("n1")
-    assert gone is not None
-    step = steps.supersede(gone, "n0", "the same words", by_says="We deploy on Monday")
+    step = steps.supersede(
+        find_memory(opened, "n1"), "n0", "the same words", by_says="We deploy on Monday"
+    )
     body = Planned(job="consolidate", watermark=opened.log.head(), steps=(step,), looked_at=3)
     return plans.propose(opened.log, body, NOW).id
 
 
-def found_note(opened: OpenTenant, id_: str) -> Memory:
-    with opened.reader.view() as view:
-        memory = view.tail.find(id_)
-    assert memory is not None
-    return memory
-
-
 def state_of(opened: OpenTenant, id_: str) -> str:
-    return found_note(opened, id_).state
+    return find_memory(opened, id_).state
 
 
 def test_a_proposal_is_a_diff_that_is_accepted_and_taken_back(owner, opened):
@@ -129,7 +120,7 @@ def test_an_invalid_answer_changes_nothing(owner, opened, word):
 
 def several(opened: OpenTenant) -> str:
     """Propose to put one note in another's place, and to archive a third; return the plan's id."""
-    notes = [found_note(opened, f"n{number}") for number in range(3)]
+    notes = [find_memory(opened, f"n{number}") for number in range(3)]
     found = (
         steps.supersede(notes[1], "n0", "the same words"),
         steps.archive(notes[2], "nobody asks"),
@@ -147,8 +138,8 @@ def test_both_sides_are_shown_with_the_words_that_differ(owner: Browser, opened:
 
 
 def test_a_merge_that_is_recommended_shows_what_stays(owner: Browser, opened: OpenTenant):
-    merge = steps.supersede(found_note(opened, "n1"), "n0", "alike", kept="We deploy on Monday")
-    notes, change = [found_note(opened, "n1")], Change(opened.log.head(), (merge,))
+    merge = steps.supersede(find_memory(opened, "n1"), "n0", "alike", kept="We deploy on Monday")
+    notes, change = [find_memory(opened, "n1")], Change(opened.log.head(), (merge,))
     event = recommendations.proposal("merge", notes, change, "alike", NOW)
     id_ = opened.log.append([event])[0].event.id
     assert "<ins>Monday</ins>" in owner.get(f"{PROPOSALS}/{id_}").text
@@ -226,9 +217,7 @@ def test_the_words_that_differ_are_found_and_no_text_is_lost(
 
 
 def test_what_a_job_says_of_a_hostile_memory_is_harmless(owner, opened):
-    with opened.reader.view() as view:
-        hostile = view.tail.find("n2")
-    step = steps.archive(hostile, f"nobody asks {HOSTILE}")
+    step = steps.archive(find_memory(opened, "n2"), f"nobody asks {HOSTILE}")
     body = Planned(job="archive", watermark=opened.log.head(), steps=(step,), looked_at=3)
     plan = plans.propose(opened.log, body, NOW).id
     for path in ("/t/default/proposals", f"/t/default/proposals/{plan}"):
@@ -332,9 +321,7 @@ def test_a_tenant_is_made_and_put_away(owner, opened):
 
 
 def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
-    with opened.reader.view() as view:
-        note = view.tail.find("n0")
-    assert note is not None
+    note = find_memory(opened, "n0")
     many = tuple(steps.archive(note, f"reason {number}") for number in range(150))
     body = Planned(job="archive", watermark=opened.log.head(), steps=many)
     page = f"/t/default/proposals/{plans.propose(opened.log, body, NOW).id}"

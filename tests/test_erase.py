@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from agent import Agent
-from command_line import answer, run
+from command_line import answer, run, succeed
 from test_pretool import agent, tenants
 
 from serve.reader.reader import Reader
@@ -313,8 +313,7 @@ def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
 
     assert holding()
     words = ["erase", "--secret", "--yes"]
-    result = run(*words, stdin=f"{secret}\n")
-    assert result.exit_code == 0, result.output
+    result = succeed(*words, stdin=f"{secret}\n")
     assert secret not in result.output
     assert not holding()
     assert tenant.log.events_for("e2")[0].body.content == "Blue harbour lanterns are lit"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import run
+from command_line import run, succeed
 from hook_session import Session, ids, notes, speaks_where_recall_is_sure
 
 from serve.cli import environment
@@ -246,7 +246,7 @@ def test_the_command_begins_shows_and_ends(home, tmp_path, monkeypatch):
         "kinds": [],
         "share": 0.2,
     }
-    assert run("trial", "holdout", "--stop").exit_code == 0
+    succeed("trial", "holdout", "--stop")
     assert "holdout" not in (home / "config.toml").read_text() + run("status").output
     for wrong in ((), ("--share", "0.2", "--stop"), ("--share", "0.9")):
         assert run("trial", "holdout", *wrong).exit_code == 2
