@@ -38,6 +38,12 @@ def mapping(payload: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return {}
 
 
+def objects(payload: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects in a field that is a list; else none."""
+    value = payload.get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 def output_tail(value: object) -> str:
     """Return the end of what a tool wrote, without blocks of ours."""
     return frame.strip(plain(value))[-MAX_OUTPUT:]
@@ -56,7 +62,7 @@ def plain(value: object, depth: int = 3) -> str:
     if depth and isinstance(value, dict):
         parts = [plain(value.get(name), depth - 1) for name in _TEXTS]
     elif depth and isinstance(value, list):
-        parts = [plain(one, depth - 1) for one in value[-100:]]
+        parts = [plain(item, depth - 1) for item in value[-100:]]
     else:
         parts = []
     return "\n".join(part for part in parts if part)

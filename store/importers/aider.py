@@ -61,11 +61,11 @@ def _modified(path: Path) -> int:
 @lru_cache(maxsize=1)  # each chat is asked for by itself
 def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
     """Return the turns of each chat that has any, by when it was started."""
-    found: dict[str, list[Turn]] = {}
+    chats: dict[str, list[Turn]] = {}
     chat, began, cwd = "", 0, str(path.absolute().parent)
     open_turn: OpenTurn | None = None
     typed: list[str] = []
-    said: list[str] = []
+    answer: list[str] = []
     notes: list[str] = []
 
     def close() -> None:
@@ -73,8 +73,8 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
         if open_turn is not None:
             for number, note in enumerate(notes):
                 _add_note(open_turn, note, f"{open_turn.request.id}:{number}")
-            open_turn.say("".join(said), f"{open_turn.request.id}:said", open_turn.request.at)
-            found[chat].append(open_turn.close())
+            open_turn.say("".join(answer), f"{open_turn.request.id}:said", open_turn.request.at)
+            chats[chat].append(open_turn.close())
         open_turn = None
 
     def begin() -> None:
@@ -85,9 +85,9 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
         if not request or request.startswith("/") or request == "<blank>":
             return
         close()
-        said.clear()
+        answer.clear()
         notes.clear()
-        place = len(found[chat])
+        place = len(chats[chat])
         at = began + place * _SECOND
         open_turn = OpenTurn(chat, cwd, None, Said(request, f"{place}:{request[:200]}", at))
 
@@ -96,7 +96,7 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
         if (start := _STARTED.fullmatch(line)) and (at := _instant(start[1])):
             close()
             chat, began = start[1], at
-            found.setdefault(chat, [])
+            chats.setdefault(chat, [])
         elif not chat:
             continue
         elif match := _TYPED.fullmatch(line):
@@ -107,11 +107,11 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
         if note := _NOTED.fullmatch(line):
             notes.append(note[1])
         else:
-            said.append(line)
+            answer.append(line)
     if typed:
         begin()
     close()
-    return {chat: tuple(some) for chat, some in found.items() if some}
+    return {chat: tuple(some) for chat, some in chats.items() if some}
 
 
 def _add_note(turn: OpenTurn, note: str, id_: str) -> None:

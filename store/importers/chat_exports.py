@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from store.agents.json_fields import mapping, text
+from store.agents.json_fields import mapping, objects, text
 from store.home.capped_files import CappedZip, json_elements
 from store.home.errors import SourceError
 from store.importers.source_files import UNREADABLE, printable_name
@@ -188,12 +188,12 @@ def _shown_branch(conversation: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the messages from the root of ChatGPT's tree to the one that is shown last."""
     nodes = mapping(conversation, "mapping")
     branch: list[Mapping[str, Any]] = []
-    at, seen = conversation.get("current_node"), set[str]()
-    while isinstance(at, str) and at not in seen and len(branch) < _MOST:
-        seen.add(at)
-        node = mapping(nodes, at)
+    id_, visited = conversation.get("current_node"), set[str]()
+    while isinstance(id_, str) and id_ not in visited and len(branch) < _MOST:
+        visited.add(id_)
+        node = mapping(nodes, id_)
         branch.append(mapping(node, "message"))
-        at = node.get("parent")
+        id_ = node.get("parent")
     for message in reversed(branch):
         about, content = mapping(message, "metadata"), mapping(message, "content")
         is_hidden = about.get("is_visually_hidden_from_conversation") is True
@@ -204,28 +204,19 @@ def _shown_branch(conversation: Mapping[str, Any]) -> Iterator[Message]:
         if words := "\n\n".join(texts)[:_LONG].strip():
             seconds = message.get("create_time")
             moment = parse_instant(seconds * 1_000 if isinstance(seconds, (int, float)) else 0)
-            who = text(mapping(message, "author"), "role")
-            yield who, words, text(message, "id"), moment
+            yield text(mapping(message, "author"), "role"), words, text(message, "id"), moment
 
 
 def _listed(conversation: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the messages of Claude.ai's list, as they stand in it."""
-    messages = conversation.get("chat_messages")
-    for message in messages[:_MOST] if isinstance(messages, list) else []:
-        if not isinstance(message, dict):
-            continue
-        blocks = message.get("content")
+    for message in objects(conversation, "chat_messages")[:_MOST]:
         texts = [
-            text(one, "text", most=_LONG)
-            for one in (blocks if isinstance(blocks, list) else [])
-            if isinstance(one, dict) and one.get("type") == "text"
+            text(block, "text", most=_LONG)
+            for block in objects(message, "content")
+            if block.get("type") == "text"
         ]
         words = "\n\n".join(filter(None, texts)) or text(message, "text", most=_LONG)
         if words.strip():
-            who = {"human": "user"}.get(text(message, "sender"), text(message, "sender"))
-            yield (
-                who,
-                words[:_LONG].strip(),
-                text(message, "uuid"),
-                parse_instant(message.get("created_at")),
-            )
+            sender, at = text(message, "sender"), parse_instant(message.get("created_at"))
+            who = "user" if sender == "human" else sender
+            yield who, words[:_LONG].strip(), text(message, "uuid"), at

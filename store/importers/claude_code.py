@@ -10,7 +10,6 @@ read, and lines of an unknown type are ignored. https://code.claude.com/docs/en/
 the files lie; `tests/data/sessions` shows what is in them.
 """
 
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 
 from store.agents.tool_calls import MAX_SOURCE
 from store.home.instants import LATEST, micros
-from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
+from store.importers.source_files import UNREADABLE, decode_json, files_below, read_records
 from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text
 
 MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
@@ -93,12 +92,12 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the session files of a project's folder, of that of all projects, or of ~/.claude."""
     homes = (source / "projects", source / ".claude" / "projects")
     top = next((home for home in homes if home.is_dir()), source)
-    found: list[Path] = []
-    for folder, folders, names in os.walk(top):
-        folders[:] = [name for name in folders if name not in SIDE_FOLDERS]
-        paths = (Path(folder, name) for name in names if name.endswith(_ENDINGS))
-        found += (path for path in paths if is_source_file(path, top))
-    return [Transcript(path) for path in found]
+    paths = files_below(
+        top,
+        lambda name: name.endswith(_ENDINGS),
+        lambda folder: folder.name in SIDE_FOLDERS,
+    )
+    return [Transcript(path) for path in paths]
 
 
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
@@ -112,9 +111,9 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
                 yield open_turn.close()
             session = (line.session_id or path.stem)[:200]
             statement = Said(request, line.uuid or request, _at(line))
-            open_turn = OpenTurn(
-                session, line.cwd, line.git_branch, statement, _is_unattended(line)
-            )
+            # through the SDK, or `claude -p`
+            is_sent = line.prompt_source == "sdk" or (line.entrypoint or "").startswith("sdk")
+            open_turn = OpenTurn(session, line.cwd, line.git_branch, statement, is_sent)
     if open_turn is not None:
         yield open_turn.close()
 
@@ -127,19 +126,14 @@ def _request(line: Line) -> str:
     return "\n\n".join(text for text in prompts if text)
 
 
-def _is_unattended(line: Line) -> bool:
-    """Return whether a program sent a prompt: through the SDK, or `claude -p`."""
-    return line.prompt_source == "sdk" or (line.entrypoint or "").startswith("sdk")
-
-
 def _add(turn: OpenTurn, line: Line) -> None:
-    at, said = _at(line), line.type == "assistant"
-    if said and isinstance(line.message.content, str):
+    at, is_agents = _at(line), line.type == "assistant"
+    if is_agents and isinstance(line.message.content, str):
         turn.say(line.message.content, line.uuid or "", at)
     for block in blocks(line)[:_MOST_BLOCKS]:
-        if said and block.type == "text":
+        if is_agents and block.type == "text":
             turn.say(block.text or "", line.uuid or "", at)
-        elif said and block.type == "tool_use":
+        elif is_agents and block.type == "tool_use":
             turn.call(block.id or "", block.name or "", block.input, at, line.uuid or "")
         elif block.type == "tool_result" and block.tool_use_id:
             output = plain(block.content).strip()
@@ -168,7 +162,14 @@ def lines(path: Path, on_skip: Skip) -> Iterator[Line]:
         except UNREADABLE as error:
             on_skip(f"{path} line {number} was left out: {error}")
             continue
-        if line is not None and not _is_machine(line):
+        if line is None or line.message.model == SYNTHETIC or line.prompt_source in _MACHINES:
+            continue
+        if not (
+            line.is_meta
+            or line.is_sidechain
+            or line.is_compact_summary
+            or line.is_api_error_message
+        ):
             yield line
 
 
@@ -190,8 +191,3 @@ def plain(content: str | list[Block] | None) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if block.type == "text" and block.text)
-
-
-def _is_machine(line: Line) -> bool:
-    flags = (line.is_meta, line.is_sidechain, line.is_compact_summary, line.is_api_error_message)
-    return any(flags) or line.message.model == SYNTHETIC or line.prompt_source in _MACHINES

@@ -19,6 +19,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from store.home.capped_files import CappedZip
 from store.home.errors import SourceError
 from store.home.projects import git_root
@@ -96,15 +98,14 @@ def _instructions(files: list[Path], top: Path, on_skip: Skip) -> Iterator[Expor
     Outside git repositories they are the user's own words, inside quoted. What a file imports is
     read where it lies below `top`; elsewhere it may be anybody's.
     """
-    waiting, seen = [(file, 0) for file in files], set[Path]()
+    waiting, read = [(file, 0) for file in files], set[Path]()
     while waiting:
         file, hops = waiting.pop(0)
-        if file.resolve() in seen:
+        if file.resolve() in read:
             continue
-        seen.add(file.resolve())
+        read.add(file.resolve())
         for draft in markdown.drafts(file, project=None, has_rules=True, on_skip=on_skip):
-            fields = {name: getattr(draft, name) for name in draft.__struct_fields__}
-            yield Exported(**fields)
+            yield Exported(**asdict(draft))
         if hops == _MOST_HOPS:
             continue
         for named in _IMPORT.findall(read_note(file, on_skip)[1]):
@@ -168,18 +169,18 @@ def _folder_of_slug(slug: str) -> str | None:
         except OSError:
             return None
         flat = {f"-{re.sub(r'[^A-Za-z0-9]', '-', name)}": name for name in names}
-        fits = [one for one in flat if slug == one or slug.startswith(f"{one}-")]
+        fits = [name for name in flat if slug == name or slug.startswith(f"{name}-")]
         if not fits:
             return None
-        chosen = max(fits, key=len)
-        at, slug = at / flat[chosen], slug[len(chosen) :]
+        longest = max(fits, key=len)
+        at, slug = at / flat[longest], slug[len(longest) :]
     return str(at)
 
 
 def _exported_memory(source: Path) -> Iterator[Exported]:
     """Yield what Claude.ai remembered of the user, and of each project, in a data export."""
-    said, names = _load_export(source)
-    for account in said if isinstance(said, list) else [said]:
+    accounts, names = _load_export(source)
+    for account in accounts if isinstance(accounts, list) else [accounts]:
         if not isinstance(account, dict):
             raise SourceError(f"{source} is no memory of Claude.ai: export your data there again")
         projects = account.get("project_memories")

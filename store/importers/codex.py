@@ -12,7 +12,6 @@ was copied from. https://github.com/openai/codex, codex-rs/protocol/src/protocol
 and codex-rs/rollout.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +21,13 @@ from typing import Any
 import msgspec
 
 from store.agents.json_fields import mapping, plain, text
-from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
+from store.importers.source_files import (
+    UNREADABLE,
+    decode_json,
+    decode_object,
+    files_below,
+    read_records,
+)
 from store.importers.transcript_turn import (
     OpenTurn,
     Said,
@@ -69,12 +74,9 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the rollouts of a folder, or of both folders of ~/.codex."""
     homes = (source, source / ".codex")
     tops = [home / name for home in homes for name in FOLDERS if (home / name).is_dir()]
-    transcripts: list[Transcript] = []
-    for top in tops or [source]:
-        for folder, _, names in os.walk(top):
-            paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
-            transcripts += (Transcript(path) for path in paths if is_source_file(path, top))
-    return transcripts
+    return [
+        Transcript(path) for top in tops or [source] for path in files_below(top, _NAME.fullmatch)
+    ]
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -85,7 +87,6 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 _line = msgspec.json.Decoder(_Line)
-_fields = msgspec.json.Decoder(dict[str, Any])
 
 
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
@@ -97,7 +98,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
             is_bare = not bytes(line.payload)
             if line.type not in (_BARE if is_bare else _READ) and rollout.has_begun:
                 continue
-            fields = decode_json(bytes(line.payload) or raw, _fields)
+            fields = decode_object(bytes(line.payload) or raw)
         except UNREADABLE as error:
             on_skip(f"{transcript.path} line {number} was left out: {error}")
             continue
@@ -190,13 +191,13 @@ class _Rollout:
 
     def _call(self, turn: OpenTurn, item: Mapping[str, Any], call: str, at: int) -> None:
         name, server = text(item, "name"), text(item, "namespace")
-        given = _arguments(item)
+        arguments = _arguments(item)
         if name == "write_stdin":  # to a command that goes on
-            self.written[call] = self.running.get(str(given.get("session_id")), "")
-        line = _command(given)
+            self.written[call] = self.running.get(str(arguments.get("session_id")), "")
+        line = _command(arguments)
         if _PATCH in line and name in _PATCHES:
-            name, given = "apply_patch", _patch(line)
-        turn.call(call, f"{server}__{name}" if server else name, given, at, self.thread)
+            name, arguments = "apply_patch", _patch(line)
+        turn.call(call, f"{server}__{name}" if server else name, arguments, at, self.thread)
 
     def _output(self, turn: OpenTurn, output: object, call: str) -> None:
         passed, wrote, number = _outcome(output)
@@ -214,32 +215,37 @@ class _Rollout:
         kind = text(event, "type")
         if kind == "task_started":
             self.turn = text(event, "turn_id") or self.turn
-        turn, told = self.open_turn, text(event, "turn_id")
-        if turn is None or (told and self.open_id and told != self.open_id):
+        turn, turn_id = self.open_turn, text(event, "turn_id")
+        if turn is None or (turn_id and self.open_id and turn_id != self.open_id):
             return
         item = mapping(event, "item") if kind == "item_completed" else event
-        what = text(item, "type")
+        kind = text(item, "type")
         call = text(item, "call_id", "id")
-        if what in ("CommandExecution", "exec_command_end") and item.get("source") != "user_shell":
+        if kind in ("CommandExecution", "exec_command_end") and item.get("source") != "user_shell":
             if not turn.has(call):  # called by a program of the model's
-                given = {"command": item.get("command")}
-                turn.call(call, "exec_command", given, at, self.thread)
+                command = {"command": item.get("command")}
+                turn.call(call, "exec_command", command, at, self.thread)
             code = item.get("exit_code")
             passed = code == 0 if isinstance(code, int) and code >= 0 else None
             turn.end(call, passed, text(item, "aggregated_output", "stdout", most=_LONG))
-        elif what in ("FileChange", "patch_apply_end"):
+        elif kind in ("FileChange", "patch_apply_end"):
             changes = mapping(item, "changes")
             if not turn.has(call):
-                turn.call(call, "apply_patch", _patch(_difference(changes)), at, self.thread)
+                diffs = [
+                    text(change, "unified_diff", "content")
+                    for change in changes.values()
+                    if isinstance(change, dict)
+                ]
+                turn.call(call, "apply_patch", _patch("\n".join(diffs)), at, self.thread)
             turn.edit(call, list(changes))
             has_failed = item.get("success") is False or item.get("status") == "failed"
             turn.end(call, not has_failed, text(item, "stderr", "stdout"))
             if item.get("status") == "declined":
                 turn.forget(call)
-        elif what in ("McpToolCall", "mcp_tool_call_end") and not turn.has(call):
-            made = mapping(item, "invocation") or item
-            name = f"mcp__{text(made, 'server')}__{text(made, 'tool')}"
-            turn.call(call, name, mapping(made, "arguments"), at, self.thread)
+        elif kind in ("McpToolCall", "mcp_tool_call_end") and not turn.has(call):
+            invocation = mapping(item, "invocation") or item
+            name = f"mcp__{text(invocation, 'server')}__{text(invocation, 'tool')}"
+            turn.call(call, name, mapping(invocation, "arguments"), at, self.thread)
             turn.end(call, None, mapping(item, "result"))
 
     def end(self) -> Iterator[Turn]:
@@ -252,24 +258,25 @@ class _Rollout:
         """Return whether what is read now was copied from the session this one was forked from."""
         if not self.is_fork:
             return False
-        made = _uuid_instant(self.turn)
-        return made < self.began if made else at - self.began < _FORKED_WITHIN
+        turn_began = _uuid_instant(self.turn)
+        return turn_began < self.began if turn_began else at - self.began < _FORKED_WITHIN
 
 
 def _request(item: Mapping[str, Any]) -> str:
     """Return the part of a user message that a person typed."""
     content = item.get("content")
     pieces = content if isinstance(content, list) else []
-    of_item = mapping(item, "internal_chat_message_metadata_passthrough")
-    kinds = of_item.get("content_item_kinds")
-    told = kinds if isinstance(kinds, list) and len(kinds) == len(pieces) else [None] * len(pieces)
+    metadata = mapping(item, "internal_chat_message_metadata_passthrough")
+    kinds = metadata.get("content_item_kinds")
+    if not isinstance(kinds, list) or len(kinds) != len(pieces):
+        kinds = [None] * len(pieces)
     texts: list[str] = []
-    for piece, kind in zip(pieces[:1_000], told, strict=False):
+    for piece, kind in zip(pieces[:1_000], kinds, strict=False):
         words = text(piece, "text", most=_LONG) if isinstance(piece, dict) else ""
         is_user = str(kind).startswith("user.") if kind not in (None, "", "unknown") else True
         if words and is_user and not _is_machine(words):
             texts.append(human_text(words[:64_000]))
-    return "\n\n".join(one for one in texts if one)
+    return "\n\n".join(filter(None, texts))
 
 
 def _is_machine(piece: str) -> bool:
@@ -280,16 +287,10 @@ def _is_machine(piece: str) -> bool:
     return name.endswith("image") or piece.rstrip().lower().endswith(f"</{name}>")
 
 
-def _difference(changes: Mapping[str, Any]) -> str:
-    """Return the changes of some files."""
-    told = (change for change in changes.values() if isinstance(change, dict))
-    return "\n".join(text(one, "unified_diff", "content") for one in told)
-
-
-def _patch(told: str) -> dict[str, Any]:
+def _patch(patch: str) -> dict[str, Any]:
     """Return the files that a patch names, and the lines that it puts in and takes out."""
-    changed = (line[1:] for line in told.splitlines() if line[:1] in ("+", "-"))
-    files = [named.strip() for named in _PATCHED.findall(told)]
+    changed = (line[1:] for line in patch.splitlines() if line[:1] in ("+", "-"))
+    files = [path.strip() for path in _PATCHED.findall(patch)]
     return {"files": files, "content": "\n".join(changed)}
 
 
@@ -298,16 +299,17 @@ def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     if words := text(item, "input", most=_LONG):
         return {"input": words}
     try:
-        return decode_json(text(item, "arguments", most=8 * _LONG).encode(), _fields)
+        return decode_object(text(item, "arguments", most=8 * _LONG).encode())
     except UNREADABLE:
         return {}
 
 
-def _command(given: Mapping[str, Any]) -> str:
+def _command(arguments: Mapping[str, Any]) -> str:
     for name in ("cmd", "command", "input"):
-        value = given.get(name)
+        value = arguments.get(name)
         if isinstance(value, list):
-            value = next((one for one in value if isinstance(one, str) and _PATCH in one), None)
+            words = (word for word in value if isinstance(word, str))
+            value = next((word for word in words if _PATCH in word), None)
         if isinstance(value, str):
             return value
     return ""
@@ -321,11 +323,12 @@ def _outcome(output: object) -> tuple[bool | None, str, str]:
     wrote = plain(output)
     if wrote.startswith('{"output":'):  # of 2025
         try:
-            told = decode_json(wrote.encode(), _fields)
+            fields = decode_object(wrote.encode())
         except UNREADABLE:
-            told = {}
-        code = mapping(told, "metadata").get("exit_code")
-        return (code == 0 if isinstance(code, int) else None), text(told, "output", most=_LONG), ""
+            fields = {}
+        code = mapping(fields, "metadata").get("exit_code")
+        passed = code == 0 if isinstance(code, int) else None
+        return passed, text(fields, "output", most=_LONG), ""
     number = ""
     for _ in range(2):  # a patch in a command has a heading of its own
         heading, parted, rest = wrote.partition("Output:\n")

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import asdict
+
 from store.home.errors import SourceError
 from store.importers import markdown
 from store.importers.jsonl import Exported
@@ -56,8 +58,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
     if is_source_file(home / "AGENTS.md", home) and home == source:
         for draft in markdown.drafts(home / "AGENTS.md", project=None):
             is_empty = False
-            fields = {name: getattr(draft, name) for name in draft.__struct_fields__}
-            yield Exported(**fields)
+            yield Exported(**asdict(draft))
     for file in sorted(top.glob("**/*.md")):
         if not is_source_file(file, top) or file.name == "raw_memories.md":
             continue
@@ -109,7 +110,7 @@ def _whole(
             kind=kind,
             context=context or None,
             project=cwd,
-            session=session[:200] if session else None,
+            session=session,
             agent="codex",
             trust="agent",
             metadata={"path": place},

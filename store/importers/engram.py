@@ -7,20 +7,20 @@ https://github.com/Gentleman-Programming/engram, internal/store/store.go
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from store.agents.json_fields import objects
 from store.home.errors import SourceError
 from store.importers.jsonl import Exported
 from store.importers.memory_store import (
     MemoryStore,
     database_file,
+    existing_files,
     instant,
     kind_of,
     memory_line,
     read_json,
 )
 from store.importers.source_files import Row, is_database, table_rows
-from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 from store.log.event_kinds import RecordedKind
 
@@ -45,12 +45,6 @@ _OBSERVED = "id session_id type title content project scope topic_key created_at
 _SESSIONS = "id project directory started_at ended_at summary"
 
 
-def find(folder: Folder, here: Path) -> list[Path]:
-    """Return engram's database, if there is one."""
-    path = folder("ENGRAM_DATA_DIR", ".engram") / FILE
-    return [path] if path.is_file() else []
-
-
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
     """Yield the observations and session summaries of a database, its folder, or an export."""
     path = database_file(source, FILE, STORE)
@@ -58,11 +52,11 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
         sessions = list(table_rows(path, NAME, "sessions", _SESSIONS))
         observations = table_rows(path, NAME, "observations", _OBSERVED)
     else:
-        said = read_json(path)
-        if not isinstance(said, dict) or "observations" not in said:
+        export = read_json(path)
+        if not isinstance(export, dict) or "observations" not in export:
             raise SourceError(f"{path} is no export of engram's: run `engram export` again")
-        sessions = _rows(said.get("sessions"), _SESSIONS)
-        observations = iter(_rows(said["observations"], _OBSERVED))
+        sessions = _rows(export, "sessions", _SESSIONS)
+        observations = iter(_rows(export, "observations", _OBSERVED))
     folders = {str(row["id"]): row["directory"] for row in sessions}
     for row in observations:
         if not row["deleted_at"]:
@@ -76,14 +70,13 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
                 at=instant(row["ended_at"]) or instant(row["started_at"]),
                 kind="summary",
                 project=_project(row["project"], row["directory"]),
-                session=str(row["id"])[:200],
+                session=str(row["id"]),
                 trust="agent",
             )
 
 
-def _rows(said: Any, columns: str) -> list[Row]:
-    rows = [one for one in said or [] if isinstance(one, dict)] if isinstance(said, list) else []
-    return [{name: row.get(name) for name in columns.split()} for row in rows]
+def _rows(export: Row, table: str, columns: str) -> list[Row]:
+    return [{name: row.get(name) for name in columns.split()} for row in objects(export, table)]
 
 
 def _observation(row: Row, folder: str | None) -> Exported:
@@ -96,7 +89,7 @@ def _observation(row: Row, folder: str | None) -> Exported:
         at=at,
         kind=kind_of(row["type"], _KINDS, "fact"),
         project=_project(row["project"], folder) if row["scope"] != "personal" else None,
-        session=str(row["session_id"])[:200] if row["session_id"] else None,
+        session=row["session_id"],
         trust="agent",
         metadata={"topic": row["topic_key"], "type": row["type"]},
     )
@@ -111,7 +104,7 @@ STORE = MemoryStore(
     NAME,
     "engram",
     f"~/.engram/{FILE}",
-    find,
+    lambda folder, here: existing_files(folder("ENGRAM_DATA_DIR", ".engram") / FILE),
     read,
     "prompts (the host's transcripts have them), what was deleted, counts of revisions",
 )

@@ -19,16 +19,13 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any
 
-import msgspec
-
-from store.agents.json_fields import mapping, plain, text
-from store.home.capped_files import is_crowded
+from store.agents.json_fields import mapping, objects, plain, text
+from store.home.capped_files import is_crowded, open_capped
 from store.home.errors import SourceError
 from store.importers.source_files import (
     UNREADABLE,
-    decode_json,
-    is_source_file,
-    read_lines,
+    decode_object,
+    files_below,
     read_records,
 )
 from store.importers.transcript_turn import (
@@ -55,86 +52,73 @@ _ENDED = re.compile(
     r"|</untrusted_context>)(?=\n|\Z)"
 )
 
-_fields = msgspec.json.Decoder(dict[str, Any])
-
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the chats of a folder, of a project's or of ~/.gemini; none of sub-agents."""
     homes = (source / "tmp", source / ".gemini" / "tmp")
     top = next((home for home in homes if home.is_dir()), source)
-    transcripts: list[Transcript] = []
-    for folder, folders, names in os.walk(top):
-        if Path(folder).name == "chats":
-            folders.clear()  # those of sub-agents
-        paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
-        transcripts += (Transcript(path) for path in paths if is_source_file(path, top))
-    return transcripts
+    # the folders in `chats` are those of sub-agents
+    paths = files_below(top, _NAME.fullmatch, lambda folder: folder.parent.name == "chats")
+    return [Transcript(path) for path in paths]
 
 
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
     """Yield a chat's turns in order; none of a sub-agent's. Raise OSError, SourceError."""
     chat = _Chat(transcript.path.stem, _folder(transcript.path))
-    told = _document(transcript.path) if transcript.path.suffix == ".json" else None
-    for record in _records(transcript.path, on_skip) if told is None else (told,):
+    is_document = transcript.path.suffix == ".json"
+    records = _document(transcript.path) if is_document else _records(transcript.path, on_skip)
+    for record in records:
         changes = mapping(record, "$set")
         if text(record, "sessionId"):
             chat.session = text(record, "sessionId")
         if text(record, "kind") == "subagent":
             return
         chat.digest = text(record, "projectHash") or chat.digest
-        found = [record] if text(record, "id") else []
-        for holder in (record, changes):
-            several = holder.get("messages")
-            found += several if isinstance(several, list) else []
-        for message in found:
-            if isinstance(message, dict):
-                yield from chat.add(message)
+        messages = [record] if text(record, "id") else []
+        for message in (*messages, *objects(record, "messages"), *objects(changes, "messages")):
+            yield from chat.add(message)
     yield from chat.end()
 
 
 def _records(path: Path, on_skip: Skip) -> Iterator[dict[str, Any]]:
     for number, raw in read_records(path, MAX_LINE, on_skip):
         try:
-            yield decode_json(raw, _fields)
+            yield decode_object(raw)
         except UNREADABLE as error:
             on_skip(f"{path} line {number} was left out: {error}")
 
 
-def _document(path: Path) -> dict[str, Any]:
-    read, size = [], 0
-    for line in read_lines(path, MAX_DOCUMENT):
-        read.append(line)
-        size += len(line)
-        if size > MAX_DOCUMENT:
-            break
-    raw = b"".join(read)
-    if size > MAX_DOCUMENT or is_crowded(raw):
+def _document(path: Path) -> list[dict[str, Any]]:
+    """Return the one record of a chat from before the spring of 2026; raise SourceError."""
+    with open_capped(path) as file:
+        raw = file.read(MAX_DOCUMENT + 1)
+    if len(raw) > MAX_DOCUMENT or is_crowded(raw):
         raise SourceError(f"it is over {MAX_DOCUMENT >> 20} MiB, or holds too much")
     try:
-        return decode_json(raw, _fields)
+        return [decode_object(raw)]
     except UNREADABLE as error:
         raise SourceError(str(error)) from error
 
 
 @dataclass
 class _Chat:
-    """How far a chat was read. `seen` are the messages of turns that are over."""
+    """How far a chat was read. `over` are the messages of turns that have ended."""
 
     session: str
     cwd: str | None
     digest: str = ""  # of the project's path
     open_turn: OpenTurn | None = None
-    seen: set[str] = field(default_factory=set)
+    over: set[str] = field(default_factory=set)
     answers: set[str] = field(default_factory=set)  # of the open turn
 
     def add(self, message: Mapping[str, Any]) -> Iterator[Turn]:
         """Add a message; yield the turn that a prompt ends."""
         id_, kind = text(message, "id"), text(message, "type")
-        if not id_ or id_ in self.seen:
+        if not id_ or id_ in self.over:
             return
         at = parse_instant(message.get("timestamp"))
         if kind == "user":
-            self.seen.add(id_)
+            self.over.add(id_)
             if request := _request(message):
                 yield from self.end()
                 statement = Said(request, id_, at)
@@ -146,16 +130,16 @@ class _Chat:
         if id_ not in self.answers:
             turn.say(_words(message.get("content")), id_, at)
         self.answers.add(id_)
-        calls = message.get("toolCalls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                _add_call(turn, call, id_)
-                self._look_for_folder(turn, mapping(call, "args"))
+        for call in objects(message, "toolCalls"):
+            _add_call(turn, call, id_)
+            self._look_for_folder(turn, mapping(call, "args"))
 
-    def _look_for_folder(self, turn: OpenTurn, given: Mapping[str, Any]) -> None:
+    def _look_for_folder(self, turn: OpenTurn, arguments: Mapping[str, Any]) -> None:
         """Take the folder of the project from the path of a file in it."""
-        named = text(given, "file_path", "absolute_path", "dir_path") if self.cwd is None else ""
-        for folder in PurePath(named).parents if os.path.isabs(named) else ():
+        path = text(arguments, "file_path", "absolute_path", "dir_path")
+        if self.cwd is not None or not os.path.isabs(path):
+            return
+        for folder in PurePath(path).parents:
             if sha256(str(folder).encode()).hexdigest() == self.digest:
                 self.cwd = turn.cwd = str(folder)
 
@@ -164,7 +148,7 @@ class _Chat:
         if self.open_turn is not None:
             yield self.open_turn.close()
         self.open_turn = None
-        self.seen |= self.answers
+        self.over |= self.answers
         self.answers.clear()
 
 
@@ -174,11 +158,11 @@ def _add_call(turn: OpenTurn, call: Mapping[str, Any], message: str) -> None:
         return
     at = parse_instant(call.get("timestamp"))
     turn.call(id_, text(call, "name"), call.get("args"), at, message)
-    came, shown = _came(call.get("result")), text(call, "resultDisplay", most=_LONG)
-    wrote = plain(came)
+    response = _response(call.get("result"))
+    wrote = plain(response)
     code = _EXIT.findall(wrote)  # told only where it is not 0
-    passed = status == "success" and "error" not in came and (not code or code[-1] == "0")
-    turn.end(id_, passed, shown or _output(wrote))
+    passed = status == "success" and "error" not in response and (not code or code[-1] == "0")
+    turn.end(id_, passed, text(call, "resultDisplay", most=_LONG) or _output(wrote))
 
 
 def _output(wrote: str) -> str:
@@ -189,7 +173,7 @@ def _output(wrote: str) -> str:
     return _ENDED.sub("", wrote.removeprefix("Output: "))
 
 
-def _came(result: object) -> Mapping[str, Any]:
+def _response(result: object) -> Mapping[str, Any]:
     """Return a tool's answer from a result that is a text, a part or a list of parts."""
     for part in result[:10] if isinstance(result, list) else [result]:
         if isinstance(part, dict):
@@ -199,21 +183,21 @@ def _came(result: object) -> Mapping[str, Any]:
 
 def _request(message: Mapping[str, Any]) -> str:
     """Return the part of a message that a person typed, without what Gemini CLI adds to it."""
-    said = message.get("displayContent") or message.get("content")
-    asked = human_text(_words(said)[:64_000])
-    return "" if _COMMAND.match(asked) else asked
+    content = message.get("displayContent") or message.get("content")
+    request = human_text(_words(content)[:64_000])
+    return "" if _COMMAND.match(request) else request
 
 
 def _words(content: object) -> str:
     """Return the text of a message: a text, a part or a list of both, without thoughts."""
     parts = content if isinstance(content, list) else [content]
-    found: list[str] = []
+    texts: list[str] = []
     for part in parts[:1_000]:
         if isinstance(part, dict):
             part = "" if part.get("thought") else text(part, "text", most=_LONG)
         if isinstance(part, str) and part:
-            found.append(part)
-    return "\n".join(found)
+            texts.append(part)
+    return "\n".join(texts)
 
 
 def _folder(path: Path) -> str | None:
@@ -223,10 +207,10 @@ def _folder(path: Path) -> str | None:
     if named or not _DIGEST.fullmatch(home.name):
         return named or None
     try:
-        known = decode_json(_head_of(home.parent.parent / "projects.json").encode(), _fields)
+        registry = decode_object(_head_of(home.parent.parent / "projects.json").encode())
     except UNREADABLE:
         return None
-    paths = mapping(known, "projects")
+    paths = mapping(registry, "projects")
     return next((other for other in paths if sha256(other.encode()).hexdigest() == home.name), None)
 
 

@@ -17,7 +17,7 @@ from store.home.capped_files import is_crowded
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros
 from store.home.projects import git_root
-from store.importers.source_files import read_lines
+from store.importers.source_files import UNREADABLE, read_lines
 from store.log.commands import Counts, Draft, check_text, import_drafts, memory_event
 from store.log.event_kinds import (
     Archived,
@@ -218,12 +218,7 @@ def exported_lines(source: Path, *, is_mine: bool = False) -> Iterator[Exported]
             raise SourceError(f"{source} line {number}: too many values for one memory")
         try:
             line = _decode(raw)
-        except (
-            msgspec.MsgspecError,
-            UnicodeDecodeError,
-            RecursionError,
-            InvalidInput,
-        ) as error:
+        except (*UNREADABLE, InvalidInput) as error:
             raise SourceError(f"{source.name} line {number}: {error}") from error
         if line.state != "forgotten":
             yield quote(line) if is_quoted else line

@@ -11,32 +11,26 @@ and letta/orm
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from store.agents.json_fields import objects
 from store.home.errors import SourceError
 from store.importers.jsonl import Exported
 from store.importers.markdown import split_blocks
 from store.importers.memory_store import (
     MemoryStore,
     database_file,
+    existing_files,
     instant,
     json_value,
     memory_line,
     read_json,
 )
 from store.importers.source_files import Row, is_database, table_rows
-from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 
 NAME = "letta"
 FILE = "sqlite.db"
 _OWN = frozenset({"persona", "system", "tool_usage_rules", "skills", "loaded_skills"})
-
-
-def find(folder: Folder, here: Path) -> list[Path]:
-    """Return the database of a local server, if there is one."""
-    path = folder("LETTA_DIR", ".letta") / FILE
-    return [path] if path.is_file() else []
 
 
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -45,25 +39,21 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
     if is_database(path):
         yield from _database(path, on_skip)
         return
-    said = read_json(path)
-    if not isinstance(said, dict):
+    export = read_json(path)
+    if not isinstance(export, dict):
         raise SourceError(f"{path} is no agent file of Letta's: export the agent again")
-    agents = _rows(said.get("agents")) or [said]
-    blocks = _rows(said.get("blocks")) or _rows(said.get("core_memory"))
+    agents = objects(export, "agents") or [export]
+    blocks = objects(export, "blocks") or objects(export, "core_memory")
     if not blocks and not any("messages" in agent for agent in agents):
         raise SourceError(f"{path} is no agent file of Letta's: it has no agents and no blocks")
     names = ", ".join(str(agent["name"]) for agent in agents if agent.get("name"))
     for block in blocks:
         yield from _block(block, names or path.stem, str(path.stem), on_skip)
-    messages = sum(len(_rows(agent.get("messages"))) for agent in agents)
+    messages = sum(len(objects(agent, "messages")) for agent in agents)
     if messages:
         on_skip(
             f"{messages} messages of {names or path.stem}: an agent file keeps the last 50 only"
         )
-
-
-def _rows(said: Any) -> list[dict[str, Any]]:
-    return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
 
 
 def _database(path: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -117,7 +107,7 @@ STORE = MemoryStore(
     NAME,
     "Letta",
     f"~/.letta/{FILE}, or an agent file (.af)",
-    find,
+    lambda folder, here: existing_files(folder("LETTA_DIR", ".letta") / FILE),
     read,
     "tools, messages, the blocks that say how an agent behaves, servers on Postgres",
 )

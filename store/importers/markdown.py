@@ -11,7 +11,6 @@ What lies in a git repository may be anybody's: it is quoted, with a tool's trus
 unless the user says that the words are theirs.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -22,12 +21,7 @@ import msgspec
 from store.home.errors import SourceError
 from store.home.instants import derived_id
 from store.home.projects import git_root, project_of
-from store.importers.source_files import (
-    Progress,
-    is_source_file,
-    no_progress,
-    printable_name,
-)
+from store.importers.source_files import Progress, files_below, no_progress, printable_name
 from store.log.commands import Draft
 from store.log.event_kinds import RecordedKind
 from store.text.dates import interval
@@ -292,9 +286,10 @@ def drafts(
     name = project or here
     is_own = name is not None and name == here
     paths = _files(source)
-    for done, path in enumerate(paths, 1):
-        on_progress(done, len(paths))
-        text = _text(path, source, on_skip)
+    named = source if source.is_file() else None
+    for count, path in enumerate(paths, 1):
+        on_progress(count, len(paths))
+        text = read_text(path, on_skip, named)
         place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
         yield from _file(
             text,
@@ -313,28 +308,33 @@ def _files(source: Path) -> list[Path]:
         return [source.resolve()]
     if not source.is_dir():
         raise SourceError(f"{source} does not exist: name a Markdown file or a folder of them")
-    top = source.resolve()
-    found: set[Path] = set()
-    for folder, folders, names in os.walk(top):
-        folders[:] = [
-            other for other in folders if other not in SKIPPED and not other.startswith(".")
-        ]
-        paths = (Path(folder, name) for name in names if name.lower().endswith(ENDINGS))
-        found.update(path.resolve() for path in paths if is_source_file(path, top))
-    if not found:
+    paths = {path.resolve() for path in markdown_files(source.resolve())}
+    if not paths:
         raise SourceError(f"no Markdown files in {source}: name a folder that has some")
-    return sorted(found)
+    return sorted(paths)
 
 
-def _text(path: Path, source: Path, on_skip: Callable[[str], None]) -> str:
-    """Return a file's text; empty where it was left out."""
+def markdown_files(top: Path) -> Iterator[Path]:
+    """Yield the Markdown files below a folder, but for hidden folders and installed packages."""
+    return files_below(
+        top,
+        lambda name: name.lower().endswith(ENDINGS),
+        lambda folder: folder.name in SKIPPED or folder.name.startswith("."),
+    )
+
+
+def read_text(path: Path, on_skip: Callable[[str], None], named: Path | None = None) -> str:
+    """Return the text of a note; empty for one that is left out, which `on_skip` is told.
+
+    A file that the user `named` raises SourceError where the disk cannot read it.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except OSError as error:
-        if source.is_file():
+        if named is not None:
             raise SourceError(
-                f"{source} cannot be read ({error.strerror}): check its mode"
+                f"{named} cannot be read ({error.strerror}): check its mode"
             ) from error
         on_skip(f"{path} was left out: {error.strerror}")
         return ""

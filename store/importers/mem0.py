@@ -23,6 +23,7 @@ from store.importers.jsonl import MAX_LINE, Exported
 from store.importers.memory_store import (
     MemoryStore,
     database_file,
+    existing_files,
     front_moment,
     instant,
     json_value,
@@ -34,7 +35,6 @@ from store.importers.memory_store import (
     words,
 )
 from store.importers.source_files import Row, is_database, split_lines, table_rows
-from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 from store.log.event_kinds import RecordedKind
 
@@ -52,12 +52,6 @@ _HISTORY = "memory_id new_memory event created_at updated_at is_deleted actor_id
 _OPEN = "id user_id app_id content metadata state created_at archived_at deleted_at"
 _MAX_EXPORT = 16 << 20  # bytes
 _BLOCK = re.compile(r"(?m)^---[ \t]*$")
-
-
-def find(folder: Folder, here: Path) -> list[Path]:
-    """Return mem0's history, and OpenMemory's database where the user stands, if they are there."""
-    paths = (folder("MEM0_DIR", ".mem0") / FILE, here / "openmemory.db")
-    return [path for path in paths if path.is_file()]
 
 
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -125,10 +119,11 @@ def _backup(path: Path, on_skip: Skip) -> Iterator[Exported]:
             yield from _line(row, about, row.get("app"), json_value(row.get("categories"), []))
 
 
-def _exported(said: Any, path: Path) -> Iterator[Exported]:
+def _exported(export: Any, path: Path) -> Iterator[Exported]:
     """Yield the memories of what `get_all()` returned, or a list of them."""
-    rows = said.get("results", said.get("memories")) if isinstance(said, dict) else said
-    if not isinstance(rows, list) or not all(isinstance(other, dict) for other in rows):
+    is_answer = isinstance(export, dict)
+    rows = export.get("results", export.get("memories")) if is_answer else export
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SourceError(f"{path} is no export of mem0's: write the result of get_all() as JSON")
     for row in rows:
         about = json_value(row.get("metadata"), {})
@@ -148,7 +143,7 @@ def _line(row: dict[str, Any], about: dict[str, Any], app: Any, tags: Any) -> It
         tags=tags,
         kind=kind_of(about.get("type") or about.get("category"), _KINDS, "fact"),
         project=_short(about.get("project") or about.get("project_id")),
-        session=_short(row.get("run_id")),
+        session=row.get("run_id"),
         agent=_short(app),
         created_by=_short(row.get("user_id")) if "categories" in row or "memory" in row else None,
         trust="agent",
@@ -177,15 +172,15 @@ def _plugin_export(path: Path) -> Iterator[Exported]:
             )
 
 
-def _short(said: Any) -> str | None:
-    return str(said)[:200] if said else None
+def _short(value: Any) -> str | None:
+    return str(value)[:200] if value else None
 
 
 STORE = MemoryStore(
     NAME,
     "mem0 and OpenMemory",
     f"~/.mem0/{FILE}, openmemory.db, or an export",
-    find,
+    lambda folder, here: existing_files(folder("MEM0_DIR", ".mem0") / FILE, here / "openmemory.db"),
     read,
     "vectors and its entity graph; from history.db also whose a memory is and its metadata, "
     "which an export as JSON has",

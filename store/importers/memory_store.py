@@ -23,8 +23,8 @@ from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros, moment
 from store.home.projects import git_root
 from store.importers.jsonl import OWN, Exported, import_lines, quote
-from store.importers.markdown import MAX_TEXT, pack, split_blocks, split_sections
-from store.importers.source_files import printable_name
+from store.importers.markdown import MAX_TEXT, pack, read_text, split_blocks, split_sections
+from store.importers.source_files import UNREADABLE, printable_name
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip, parse_instant
 from store.log import commands, log_queries
@@ -34,10 +34,8 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.redaction.redact import redact
 from store.text.excerpt import one_line
-from store.text.frame import strip_rules
 
 MAX_FILE = 64 << 20  # bytes of JSON that is read at once
-MAX_NOTE = 4 << 20  # bytes of a note; a longer text is data
 _BATCH = 500  # lines whose ids are looked up at once
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 64_000  # characters
@@ -117,9 +115,9 @@ def _judge(
     remaining = iter(lines)
     while batch := list(islice(remaining, _BATCH)):
         there = log.present_ids([line.id or "" for line in batch]) if log is not None else set()
-        for found in batch:
-            belongs = project or settle_project(found.project, names)
-            line = msgspec.structs.replace(found, project=belongs)
+        for imported in batch:
+            belongs = project or settle_project(imported.project, names)
+            line = msgspec.structs.replace(imported, project=belongs)
             id_ = line.id or ""
             counts.found += 1
             counts.projects[belongs] = counts.projects.get(belongs, 0) + 1
@@ -149,12 +147,12 @@ def _change(log: EventLog, line: Exported, event: Event, now: int) -> Event | No
     """
     reason = f"changed in {line.source}"
     last = ""
-    for one in log.events_for(event.id):
-        if isinstance(one.body, Recorded):
-            last = one.body.content
-        elif isinstance(one.body, Revised) and one.body.reason == reason:
-            last = one.body.content or last
-        elif not isinstance(one.body, Linked):
+    for earlier in log.events_for(event.id):
+        if isinstance(earlier.body, Recorded):
+            last = earlier.body.content
+        elif isinstance(earlier.body, Revised) and earlier.body.reason == reason:
+            last = earlier.body.content or last
+        elif not isinstance(earlier.body, Linked):
             return None
     assert isinstance(event.body, Recorded)
     text = event.body.content
@@ -183,7 +181,11 @@ def settle_project(named: str | None, known: Iterable[str]) -> str | None:
     if named.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]", named):
         return project_at(named)
     name = re.sub(r"[^A-Za-z0-9._@/~+-]+", "-", named).lstrip("._-+/")[:200]
-    ends = [one for one in known if one.split("@")[0].rsplit("/", 1)[-1].lower() == name.lower()]
+    ends = [
+        project
+        for project in known
+        if project.split("@")[0].rsplit("/", 1)[-1].lower() == name.lower()
+    ]
     if name in known or len(ends) != 1:
         return name if name and ".." not in name.split("/") else None
     return ends[0]
@@ -201,18 +203,25 @@ def memory_id(store: str, native: str) -> str:
 
 
 def memory_line(
-    store: str, native: str, content: str, *, at: int = 0, tags: Iterable[object] = (), **said: Any
+    store: str,
+    native: str,
+    content: str,
+    *,
+    at: int = 0,
+    tags: Iterable[object] = (),
+    session: object = None,
+    **fields: Any,
 ) -> Exported:
     """Return the line of a memory that a store calls `native`; `at` in microseconds, 0 unknown.
 
-    What is said further are fields of `Exported`; None leaves one unsaid. What is trusted as a tool
-    lies in a repository; who wrote what counts as the user's is not known.
+    Further fields are those of `Exported`; None leaves one unsaid. What is trusted as a tool lies
+    in a repository; who wrote what counts as the user's is not known.
     """
     authors: dict[Trust | None, Author] = {"agent": "agent", "tool": "repository"}
-    metadata = {NATIVE: printable_name(native)[:500]} | said.pop("metadata", {})
-    fields = {name: value for name, value in said.items() if value is not None}
+    metadata = {NATIVE: printable_name(native)[:500]} | fields.pop("metadata", {})
+    fields |= {"session": str(session)[:200] if session else None}
     return Exported(
-        author=authors.get(said.get("trust")),
+        author=authors.get(fields.get("trust")),
         id=memory_id(store, native),
         content=content,
         source=store,
@@ -221,29 +230,34 @@ def memory_line(
             str(tag).lstrip("#")[:100] for tag in tags if str(tag).strip("# ")
         ),
         metadata={name: value for name, value in metadata.items() if value not in (None, "", [])},
-        **fields,
+        **{name: value for name, value in fields.items() if value is not None},
     )
 
 
-def instant(said: object) -> int:
+def instant(value: object) -> int:
     """Return microseconds since 1970 of an ISO 8601 text, seconds or milliseconds; 0 of neither."""
-    if isinstance(said, (int, float)) and said < 1e11:
-        said = said * 1_000
-    return parse_instant(said)
+    if isinstance(value, (int, float)) and value < 1e11:
+        value = value * 1_000
+    return parse_instant(value)
 
 
-def kind_of(said: object, table: dict[str, RecordedKind], default: RecordedKind) -> RecordedKind:
+def kind_of(word: object, table: dict[str, RecordedKind], default: RecordedKind) -> RecordedKind:
     """Return our kind for another program's word."""
-    return table.get(str(said or "").strip().lower().replace("-", "_"), default)
+    return table.get(str(word or "").strip().lower().replace("-", "_"), default)
 
 
-def json_value(said: object, default: Any) -> Any:
+def json_value(cell: object, default: Any) -> Any:
     """Return the value of a JSON text, of the same type as `default`; else `default`."""
     try:
-        value = msgspec.json.decode(said) if isinstance(said, str) else said
-    except (msgspec.MsgspecError, RecursionError):
+        value = msgspec.json.decode(cell) if isinstance(cell, str) else cell
+    except UNREADABLE:
         return default
     return value if isinstance(value, type(default)) else default
+
+
+def existing_files(*paths: Path) -> list[Path]:
+    """Return those of some paths that are files."""
+    return [path for path in paths if path.is_file()]
 
 
 def database_file(source: Path, name: str, store: MemoryStore) -> Path:
@@ -269,23 +283,13 @@ def read_json(path: Path, file: IO[bytes] | None = None) -> Any:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror}): check its mode") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise SourceError(f"{path} is no JSON: {error}") from error
 
 
 def read_note(path: Path, on_skip: Skip) -> tuple[dict[str, Any], str]:
     """Return the front matter and the text of a note; nothing of one that cannot be read."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_NOTE + 1)
-    except OSError as error:
-        on_skip(f"{path} was left out: {error.strerror}")
-        return {}, ""
-    if len(data) > MAX_NOTE or b"\x00" in data:
-        on_skip(f"{path} was left out: it is over {MAX_NOTE} bytes, or no text")
-        return {}, ""
-    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    return split_note(strip_rules(text))
+    return split_note(read_text(path, on_skip))
 
 
 def split_note(text: str) -> tuple[dict[str, Any], str]:
@@ -295,7 +299,8 @@ def split_note(text: str) -> tuple[dict[str, Any], str]:
         return {}, text.strip()
     try:
         # aliases in one another would fill the memory
-        if any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(match[1], yaml.SafeLoader)):
+        events = yaml.parse(match[1], yaml.SafeLoader)
+        if any(isinstance(event, yaml.AliasEvent) for event in events):
             return {}, text.strip()
         fields = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -310,11 +315,11 @@ def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:
 
     In a git repository a note may be anybody's: what it says to be the user's word is quoted.
     """
-    said = fields.get(OWN)
-    if not isinstance(said, dict):
+    own = fields.get(OWN)
+    if not isinstance(own, dict):
         return None
     try:
-        line = msgspec.convert({"content": text} | said, Exported)
+        line = msgspec.convert({"content": text} | own, Exported)
     except msgspec.ValidationError:
         return None
     return quote(line) if git_root(file.parent) is not None else line
@@ -352,7 +357,7 @@ def word_list(value: object) -> list[str]:
     """Return a list in a front matter, or one written with commas."""
     if isinstance(value, str):
         value = value.split(",")
-    return [str(one).strip() for one in value] if isinstance(value, list) else []
+    return [str(word).strip() for word in value] if isinstance(value, list) else []
 
 
 def front_moment(value: object) -> int:

@@ -11,7 +11,6 @@ anybody's: they have a tool's trust.
 https://github.com/basicmachines-co/basic-memory, docs/NOTE-FORMAT.md
 """
 
-import os
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -23,7 +22,7 @@ import msgspec
 from store.home.errors import SourceError
 from store.home.projects import git_root
 from store.importers.jsonl import Exported, ExportedLink
-from store.importers.markdown import ENDINGS, SKIPPED
+from store.importers.markdown import markdown_files
 from store.importers.memory_store import (
     MemoryStore,
     front_moment,
@@ -38,7 +37,7 @@ from store.importers.memory_store import (
     word_list,
     words,
 )
-from store.importers.source_files import is_source_file, printable_name
+from store.importers.source_files import printable_name
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 from store.log.event_kinds import RecordedKind, Relation
@@ -118,7 +117,7 @@ def find(folder: Folder, here: Path) -> list[Path]:
             if isinstance(path, str) and path:
                 places.append(Path(path).expanduser())
     there = dict.fromkeys(other.resolve() for other in places if other.is_dir())
-    return [other for other in there if any(_files(other))]
+    return [other for other in there if any(markdown_files(other))]
 
 
 def read(store: str, source: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -126,7 +125,7 @@ def read(store: str, source: Path, on_skip: Skip) -> Iterator[Exported]:
     top = source if source.is_dir() else source.parent
     if not source.exists():
         raise SourceError(f"{source} is not there: name a folder of notes")
-    files = [source] if source.is_file() else list(_files(source))
+    files = [source] if source.is_file() else list(markdown_files(source))
     if not files:
         raise SourceError(f"no notes in {source}: name a folder with .md files")
     quoted: dict[Path, bool] = {}
@@ -140,13 +139,6 @@ def read(store: str, source: Path, on_skip: Skip) -> Iterator[Exported]:
     targets = {name: note for note in reversed(notes) for name in note.names if name}
     for note in notes:
         yield from _memories(store, note, targets)
-
-
-def _files(top: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(top):
-        folders[:] = sorted(n for n in folders if n not in SKIPPED and not n.startswith("."))
-        paths = (Path(folder, name) for name in sorted(names) if name.lower().endswith(ENDINGS))
-        yield from (path for path in paths if is_source_file(path, top))
 
 
 def _native(note: _Note) -> str:
@@ -219,10 +211,10 @@ def _divide(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]], st
         if linked is not None:
             relations.append((linked[1] or linked[2] or linked[3], linked[4]))
         rest.append(line)
-    kept = "\n".join(rest).strip()
+    body = "\n".join(rest).strip()
     # a heading whose list is gone, and the title alone, say nothing
-    kept = re.sub(r"(?m)^#{1,6} (?:Observations|Relations)\s*(?=\n#|\Z)", "", kept).strip()
-    return observations, relations, "" if re.fullmatch(r"#{1,6} .*", kept) else kept
+    body = re.sub(r"(?m)^#{1,6} (?:Observations|Relations)\s*(?=\n#|\Z)", "", body).strip()
+    return observations, relations, "" if re.fullmatch(r"#{1,6} .*", body) else body
 
 
 STORES = (

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import apsw
-import msgspec
 
 from store.agents.json_fields import mapping, text
 from store.agents.tool_calls import has_passed
@@ -27,7 +27,7 @@ from store.home.capped_files import is_crowded
 from store.home.errors import SourceError
 from store.importers.source_files import (
     UNREADABLE,
-    decode_json,
+    decode_object,
     is_database,
     is_source_file,
     open_database,
@@ -52,8 +52,6 @@ _NOT_DONE = ("The user rejected permission", "The user dismissed", "Tool executi
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
-_fields = msgspec.json.Decoder(dict[str, Any])
-
 
 def unquote_prompt(prompt: str) -> str:
     """Return a prompt without the quotes that `opencode run` puts around one of several words."""
@@ -77,11 +75,11 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
             transcripts += _database_sessions(path)
         except SourceError as error:
             broken.append(error)
-    known = {transcript.session for transcript in transcripts}
+    moved = {transcript.session for transcript in transcripts}
     for home in homes:
         for top in (home, home / "storage"):
             files = sorted(top.glob("session/*/ses_*.json"))
-            ours = (path for path in files if is_source_file(path, top) and path.stem not in known)
+            ours = (path for path in files if is_source_file(path, top) and path.stem not in moved)
             transcripts += (Transcript(path) for path in ours)
     if broken and not transcripts:
         raise broken[0]
@@ -126,8 +124,8 @@ class _Files:
         return text(fields, "id") or self.path.stem, fields
 
     def messages(self) -> list[Record]:
-        found = map(_heading, self._folder(self.top / "message" / self.path.stem))
-        return sorted(found, key=lambda one: (_creation_ms(one[1]), one[0]))
+        messages = map(_heading, self._folder(self.top / "message" / self.path.stem))
+        return sorted(messages, key=lambda message: (_creation_ms(message[1]), message[0]))
 
     def parts(self, message: str) -> Iterator[Record]:
         if _NAME.fullmatch(message):
@@ -162,8 +160,8 @@ class _Rows:
         raise SourceError("it is gone")
 
     def messages(self) -> list[Record]:
-        found = self._records("message WHERE session_id = ?", self.transcript.session)
-        return list(map(_heading, found))
+        messages = self._records("message WHERE session_id = ?", self.transcript.session)
+        return list(map(_heading, messages))
 
     def parts(self, message: str) -> Iterator[Record]:
         yield from self._records("part WHERE message_id = ?", message)
@@ -189,7 +187,7 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
     for id_, message in store.messages():
         if 0 < _creation_ms(message) < began or message["summary"]:
             continue
-        parts = list(_first(store.parts(id_)))
+        parts = list(islice(store.parts(id_), MAX_PARTS))
         if text(message, "role") == "assistant" and open_turn is not None:
             _add(open_turn, message, parts)
         elif text(message, "role") == "user" and (request := _request(parts)):
@@ -211,17 +209,10 @@ def _heading(record: Record) -> Record:
     }
 
 
-def _first(parts: Iterator[Record]) -> Iterator[Record]:
-    for number, part in enumerate(parts):
-        if number == MAX_PARTS:
-            return
-        yield part
-
-
 def _request(parts: list[Record]) -> str:
     """Return the part of a message that a person typed; named files are texts beside it."""
     texts = (human_text(_words(part)[:64_000]) for _, part in parts)
-    return unquote_prompt("\n\n".join(one for one in texts if one))
+    return unquote_prompt("\n\n".join(filter(None, texts)))
 
 
 def _words(part: Mapping[str, Any]) -> str:
@@ -259,15 +250,15 @@ def _creation_ms(fields: Mapping[str, Any]) -> int:
     return created if isinstance(created, int) else 0
 
 
-def _decode_record(raw: bytes | None, what: str, on_skip: Skip) -> dict[str, Any] | None:
+def _decode_record(raw: bytes | None, place: str, on_skip: Skip) -> dict[str, Any] | None:
     """Return a record; None of one that is too long or no object, which `on_skip` is told."""
     if raw is None or is_crowded(raw):
-        on_skip(f"{what} was left out: it is too long, or holds too much")
+        on_skip(f"{place} was left out: it is too long, or holds too much")
         return None
     try:
-        return decode_json(raw, _fields)
+        return decode_object(raw)
     except UNREADABLE as error:
-        on_skip(f"{what} was left out: {error}")
+        on_skip(f"{place} was left out: {error}")
         return None
 
 

@@ -12,6 +12,7 @@ from store.importers.jsonl import Exported
 from store.importers.memory_store import (
     MemoryStore,
     database_file,
+    existing_files,
     instant,
     json_value,
     kind_of,
@@ -19,7 +20,6 @@ from store.importers.memory_store import (
     memory_line,
 )
 from store.importers.source_files import table_rows
-from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 from store.log.event_kinds import RecordedKind
 
@@ -36,17 +36,12 @@ _MEMORIES = """id tenant_id content tier tags_json source created_by kind canoni
 _FACTS = "id tenant_id entity relation value memory_id observed_at valid_from valid_to created_at"
 
 
-def find(folder: Folder, here: Path) -> list[Path]:
-    """Return the database where the user stands: Pali keeps it where it was started."""
-    return [here / FILE] if (here / FILE).is_file() else []
-
-
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
     """Yield the memories and entity facts of a database, or of the one in a folder."""
     path = database_file(source, FILE, STORE)
     for row in table_rows(path, NAME, "memories", _MEMORIES):
-        said = row["importance_score"]
-        importance = float(said) if isinstance(said, (int, float)) and 0 < said <= 1 else None
+        score = row["importance_score"]
+        importance = float(score) if isinstance(score, (int, float)) and 0 < score <= 1 else None
         about = json_value(row["metadata_json"], {})
         is_user = row["created_by"] == "user"
         yield memory_line(
@@ -59,13 +54,13 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
             tier=row["tier"] if row["tier"] in ("working", "episodic", "semantic") else None,
             importance=importance,
             project=str(about["project"]) if about.get("project") else None,
-            session=str(about["session_id"])[:200] if about.get("session_id") else None,
+            session=about.get("session_id"),
             trust="user" if is_user else "agent",
             metadata={
                 "tenant": row["tenant_id"],
                 "source": row["source"],
                 "canonical_key": row["canonical_key"],
-                **{name: one for name, one in about.items() if isinstance(one, (str, int))},
+                **{name: value for name, value in about.items() if isinstance(value, (str, int))},
             },
         )
     for row in table_rows(path, NAME, "entity_facts", _FACTS):
@@ -90,7 +85,7 @@ STORE = MemoryStore(
     NAME,
     "Pali",
     f"{FILE} in the folder it was started in",
-    find,
+    lambda folder, here: existing_files(here / FILE),  # where Pali was started
     read,
     "vectors, recall counts, jobs; memories of a Pali that keeps them in Postgres",
 )

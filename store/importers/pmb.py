@@ -18,6 +18,7 @@ from store.home.projects import git_root
 from store.importers.jsonl import Exported, ExportedLink
 from store.importers.memory_store import (
     MemoryStore,
+    existing_files,
     instant,
     json_value,
     kind_of,
@@ -83,23 +84,20 @@ def find(folder: Folder, here: Path) -> list[Path]:
 
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
     """Yield the memories of a workspace, of PMB's home, or of one file of events."""
-    files = [source] if source.is_file() else _workspaces(source)
+    files = [source]
+    if not source.is_file():
+        inner = (*source.glob(f"*/{FILE}"), *source.glob(f"workspaces/*/{FILE}"))
+        files = sorted(existing_files(source / FILE, *inner))
     if not files:
         raise SourceError(f"{source} holds no {FILE}: PMB keeps its memories in {STORE.usual}")
     for file in files:
         yield from _workspace(file, on_skip)
 
 
-def _workspaces(folder: Path) -> list[Path]:
-    at = (folder / FILE, *folder.glob(f"*/{FILE}"), *folder.glob(f"workspaces/*/{FILE}"))
-    return sorted(path for path in at if path.is_file())
-
-
 def _workspace(path: Path, on_skip: Skip) -> Iterator[Exported]:
     project = _project(path.parent, on_skip)
     links: dict[str, list[ExportedLink]] = {}
-    edges = "source_ulid target_ulid edge_type"
-    for row in table_rows(path, NAME, "event_edges", edges):
+    for row in table_rows(path, NAME, "event_edges", "source_ulid target_ulid edge_type"):
         kind = _RELATIONS.get(str(row["edge_type"]).replace("_", "-"))
         if kind is not None:
             link = ExportedLink(target=memory_id(NAME, str(row["target_ulid"])), relation=kind)
@@ -115,7 +113,7 @@ def _project(folder: Path, on_skip: Skip) -> str | None:
     if not file.is_file():
         return None
     fields, _ = split_note(f"---\n{read_note(file, on_skip)[1]}\n---\n")
-    root, id_, name = (words(fields, one) for one in ("root", "id", "name"))
+    root, id_, name = (words(fields, field) for field in ("root", "id", "name"))
     if root and git_root(Path(root)) is not None:
         return root
     return (name if re.fullmatch(r"[0-9a-f]{8,}", id_) else id_) or None
@@ -126,21 +124,21 @@ def _line(row: Row, project: str | None, links: tuple[ExportedLink, ...]) -> Exp
     kind = kind_of(about.get("kind"), _KINDS, kind_of(row["event_type"], _KINDS, "fact"))
     ended = instant(row["archived_at"])
     newer = about.get("superseded_by")
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if row["event_type"] == "qa" and about.get("query"):
-        said["context"] = str(about["query"])
+        fields["context"] = str(about["query"])
     if kind == "goal":
-        said["status"] = _STATUSES.get(str(about.get("goal_status")), "open")
+        fields["status"] = _STATUSES.get(str(about.get("goal_status")), "open")
         progress = about.get("goal_progress")
         if isinstance(progress, (int, float)):
-            said["progress"] = min(max(float(progress) / (100 if progress > 1 else 1), 0.0), 1.0)
+            fields["progress"] = min(max(float(progress) / (100 if progress > 1 else 1), 0.0), 1.0)
     if about.get("keyed_fact_key") and about.get("keyed_fact_value"):
         subject, attribute = (
             re.sub(r"\s+", "_", str(about.get(f"keyed_fact_{name}") or "").strip().lower())
             for name in ("subject", "attribute")
         )
         if subject and attribute and len(f"{subject}.{attribute}") <= 200:
-            said |= {"key": f"{subject}.{attribute}", "value": str(about["keyed_fact_value"])}
+            fields |= {"key": f"{subject}.{attribute}", "value": str(about["keyed_fact_value"])}
     importance = row["importance"]
     return memory_line(
         NAME,
@@ -149,7 +147,7 @@ def _line(row: Row, project: str | None, links: tuple[ExportedLink, ...]) -> Exp
         at=instant(row["timestamp"]),
         kind=kind,
         project=project,
-        session=str(row["source_session_id"])[:200] if row["source_session_id"] else None,
+        session=row["source_session_id"],
         importance=float(importance)
         if isinstance(importance, float) and 0 <= importance <= 1
         else None,
@@ -161,7 +159,7 @@ def _line(row: Row, project: str | None, links: tuple[ExportedLink, ...]) -> Exp
         links=links,
         trust="agent",
         metadata={"type": str(row["event_type"]), "action": about.get("source")},
-        **said,
+        **fields,
     )
 
 

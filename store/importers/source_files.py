@@ -73,6 +73,14 @@ def decode_json(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         return decoder.decode(whole)
 
 
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+def decode_object(raw: bytes) -> dict[str, Any]:
+    """Return the object that a line of JSON is; raise one of UNREADABLE."""
+    return decode_json(raw, _object)
+
+
 # Files: which of those in a folder are read, and how their names are written down.
 
 
@@ -85,6 +93,20 @@ def is_source_file(path: Path, top: Path) -> bool:
         return path.is_file() and path.resolve().is_relative_to(top.resolve())
     except (OSError, RuntimeError):  # the second: a ring of links, before Python 3.13
         return False
+
+
+def files_below(
+    top: Path,
+    is_wanted: Callable[[str], object],
+    is_skipped: Callable[[Path], bool] = lambda folder: False,
+) -> Iterator[Path]:
+    """Yield the source files below a folder whose names are wanted, in the order of their names;
+    none of a folder that is skipped.
+    """
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if not is_skipped(Path(folder, name)))
+        paths = (Path(folder, name) for name in sorted(names) if is_wanted(name))
+        yield from (path for path in paths if is_source_file(path, top))
 
 
 def printable_name(name: str) -> str:
@@ -136,19 +158,18 @@ def table_rows(path: Path, program: str, table: str, columns: str) -> Iterator[R
     names = columns.split()
     try:
         with closing(open_database(path, (table,), program)) as database:
-            found = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
-            there = {str(name) for (name,) in found}
-            parts = [_column(name) if name in there else "NULL" for name in names]
+            infos = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            there = {str(name) for (name,) in infos}
+            parts = [
+                f'CASE typeof("{name}") WHEN \'text\' THEN substr("{name}", 1, {MAX_FIELD}) '
+                f"WHEN 'blob' THEN NULL ELSE \"{name}\" END"
+                if name in there
+                else "NULL"
+                for name in names
+            ]
             for values in database.execute(
                 f'SELECT {", ".join(parts)} FROM "{table}" ORDER BY rowid'
             ):
                 yield dict(zip(names, values, strict=True))
     except (apsw.Error, UnicodeDecodeError) as error:
         raise SourceError(f"{path} cannot be read as a database of {program}'s: {error}") from error
-
-
-def _column(name: str) -> str:
-    return (
-        f'CASE typeof("{name}") WHEN \'text\' THEN substr("{name}", 1, {MAX_FIELD}) '
-        f"WHEN 'blob' THEN NULL ELSE \"{name}\" END"
-    )

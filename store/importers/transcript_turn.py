@@ -8,7 +8,7 @@ step than an episode can say, so that a long turn fits in memory.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class _Call:
     id: str
     line: str
     name: str
-    given: Mapping[str, Any]
+    arguments: Mapping[str, Any]
     at: int
     has_ended: bool = False
     passed: bool | None = None
@@ -93,23 +93,23 @@ class OpenTurn:
     is_unattended: bool = False
     _calls: list[_Call] = field(default_factory=list)
     _latest: dict[str, _Call] = field(default_factory=dict)  # by id: some models number anew
-    _said: list[Said] = field(default_factory=list)  # since the last call
+    _words: list[Said] = field(default_factory=list)  # since the last call
 
     def say(self, words: str, id_: str, at: int) -> None:
         """Add words of the agent's."""
-        if words.strip() and sum(len(statement.text) for statement in self._said) < MAX_SAID:
-            self._said.append(Said(words.strip()[: MAX_SAID * 2], id_, at))
+        if words.strip() and sum(len(statement.text) for statement in self._words) < MAX_SAID:
+            self._words.append(Said(words.strip()[: MAX_SAID * 2], id_, at))
 
-    def call(self, id_: str, name: str, given: object, at: int, line: str = "") -> None:
+    def call(self, id_: str, name: str, arguments: object, at: int, line: str = "") -> None:
         """Add a tool that the agent called; `id_` tells it from the turn's other calls.
 
         `line` is what its line has in the transcript, where not every call's id is its own.
         """
-        self._said.clear()
+        self._words.clear()
         before = self._latest.get(id_)
         is_again = before is not None and not before.has_ended
         if id_ and not is_again and len(self._calls) < MAX_STEPS:
-            shortened = _short(given)
+            shortened = _short(arguments)
             fields = shortened if isinstance(shortened, dict) else {}
             self._latest[id_] = _Call(id_, line, name, fields, at)
             self._calls.append(self._latest[id_])
@@ -134,7 +134,8 @@ class OpenTurn:
     def edit(self, id_: str, files: list[str]) -> None:
         """Tell which files a call changed, by their whole paths."""
         if files and (call := self._latest.get(id_)) is not None:
-            call.name, call.given = "apply_patch", {**call.given, "files": files[:_MAX_ITEMS]}
+            call.name = "apply_patch"
+            call.arguments = {**call.arguments, "files": files[:_MAX_ITEMS]}
 
     def forget(self, id_: str) -> None:
         """Leave out a call that was refused: it did nothing."""
@@ -143,48 +144,43 @@ class OpenTurn:
 
     def close(self) -> Turn:
         """Return the turn as it is now."""
-        steps = tuple(_step(call) for call in self._calls if call.has_ended)
-        words = frame.strip("\n\n".join(statement.text for statement in self._said)).strip()[
+        steps: list[Step] = []
+        for call in self._calls:
+            if call.has_ended:
+                tool = tool_use(
+                    call.name, call.arguments, id_=call.id, passed=call.passed, output=call.output
+                )
+                steps.append(Step(tool, f"{call.line}:{call.id}", call.at, call.names))
+        words = frame.strip("\n\n".join(statement.text for statement in self._words)).strip()[
             :MAX_SAID
         ]
-        last = Said(words, self._said[-1].id, self._said[-1].at) if words else None
+        last = replace(self._words[-1], text=words) if words else None
         whose = (self.session, self.cwd, self.branch, self.request)
-        return Turn(*whose, steps, last, self.is_unattended)
+        return Turn(*whose, tuple(steps), last, self.is_unattended)
 
 
-def _step(call: _Call) -> Step:
-    tool = tool_use(
-        call.name,
-        call.given,
-        id_=call.id,
-        passed=call.passed,
-        output=call.output,
-    )
-    return Step(tool, f"{call.line}:{call.id}", call.at, call.names)
-
-
-def _short(given: object, depth: int = 3) -> object:
+def _short(value: object, depth: int = 3) -> object:
     """Return a tool's input, its long texts cut."""
-    if isinstance(given, str):
-        return given[:_LONGEST_INPUT]
-    if isinstance(given, dict) and depth:
-        items = list(given.items())[:_MAX_ITEMS]
-        return {name: _short(value, depth - 1) for name, value in items}
-    if isinstance(given, list) and depth:
-        return [_short(value, depth - 1) for value in given[:_MAX_ITEMS]]
-    return given if isinstance(given, (bool, int, float)) else None
+    if isinstance(value, str):
+        return value[:_LONGEST_INPUT]
+    if isinstance(value, dict) and depth:
+        items = list(value.items())[:_MAX_ITEMS]
+        return {name: _short(item, depth - 1) for name, item in items}
+    if isinstance(value, list) and depth:
+        return [_short(item, depth - 1) for item in value[:_MAX_ITEMS]]
+    return value if isinstance(value, (bool, int, float)) else None
 
 
-def parse_instant(said: object) -> int:
+def parse_instant(value: object) -> int:
     """Return the microseconds since 1970 of an ISO 8601 text or of milliseconds; 0 of neither."""
     at = 0
-    if isinstance(said, str):
+    if isinstance(value, str):
         try:
-            at = micros(datetime.fromisoformat(said))
+            at = micros(datetime.fromisoformat(value))
         except (ValueError, OverflowError):
             return 0
-    elif isinstance(said, (int, float)) and 0 < said <= LATEST / 1_000:
-        at = int(said * 1_000)
+    elif isinstance(value, (int, float)) and 0 < value <= LATEST / 1_000:
+        at = int(value * 1_000)
     return at if 0 < at <= LATEST else 0
 
 

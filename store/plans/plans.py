@@ -378,11 +378,6 @@ def _declined(plan: Plan) -> Iterator[Step]:
             yield step
 
 
-def changes_since_plan(log: EventLog, planned: Planned) -> tuple[str, ...]:
-    """Return what changed since of what a plan rests on; nothing while it can be applied."""
-    return changes_since(log, [planned]).reasons(planned)
-
-
 def _mark(step: Step) -> tuple[str, str, str | None]:
     return step.event, step.subject, step.body.get("by")
 

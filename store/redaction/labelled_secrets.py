@@ -71,10 +71,6 @@ _FLAGS = (  # of programs: what introduces a password of their own
     ("sshpass", r"sshpass[ ]", "-p"),
 )
 
-COMMANDS = frozenset(  # cues of commands: " -" is in every text that one of these matches
-    (*(cue for cue, _, _ in _FLAGS), "mysql", "mariadb", "curl", "htpasswd")
-)
-
 
 def _flag(program: str, flag: str) -> str:
     return rf"{program}{_WORDS}{flag}[ =]?[\"']?([^\s\"'=\x00]{{4,200}})"
