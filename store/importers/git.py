@@ -8,7 +8,7 @@ e-mail address is read.
 
 import re
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -93,9 +93,10 @@ def drafts(
     subjects: deque[str] = deque(maxlen=MERGES_COMPARED)
     alone: set[str] = set()  # pull requests of one commit, which tells of them
     began: int | None = None
-    total = _count_commits(source, since, limit)
-    for done, commit in enumerate(commits(source, since=since, limit=limit), 1):
-        on_progress(done, total)
+    with git_fields(source, ["rev-list", "--count", *_bounds(since, limit), "HEAD"]) as counts:
+        total = int(next(counts, "0"))
+    for count, commit in enumerate(commits(source, since=since, limit=limit), 1):
+        on_progress(count, total)
         began = commit.at if began is None else began
         read = parse_message(commit.text, is_merge=commit.is_merge)
         origin = history.of(commit.sha)
@@ -134,11 +135,6 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
             yield last
 
 
-def _count_commits(source: Path, since: str | None, limit: int | None) -> int:
-    with git_fields(source, ["rev-list", "--count", *_bounds(since, limit), "HEAD"]) as found:
-        return int(next(found, "0"))
-
-
 def _bounds(since: str | None, limit: int | None) -> list[str]:
     """Return the options of git that leave out older commits."""
     some = [f"--since={since}"] if since else []
@@ -149,24 +145,18 @@ def _log(source: Path, options: list[str]) -> Iterator[Commit]:
     command = ["log", "--reverse", "-z", "--no-color", "--no-show-signature", "--no-ext-diff"]
     command += ["--no-textconv", "--no-relative", "--submodule=short"]
     with git_fields(source, [*command, f"--format={_FORMAT}", *options]) as fields:
-        rest = yield from _commits(fields)
-    if rest:
-        raise SourceError(f"git log wrote {rest[:80]!r} where a commit begins: report this")
-
-
-def _commits(fields: Iterator[str]) -> Generator[Commit, None, str]:
-    """Yield the commits; return what follows them, which is nothing where git came to its end."""
-    field = next(fields, "")
-    while header := _HEADER.match(field):
-        parents, at, author, text = (next(fields, "") for _ in range(4))
-        changes: list[Change] = []
         field = next(fields, "")
-        while change := _change(field, fields):
-            if len(changes) < FILES_READ:
-                changes.append(change)
+        while header := _HEADER.match(field):
+            parents, at, author, text = (next(fields, "") for _ in range(4))
+            changes: list[Change] = []
             field = next(fields, "")
-        yield Commit(header[1], " " in parents, second(at), author, text, tuple(changes))
-    return field
+            while change := _change(field, fields):
+                if len(changes) < FILES_READ:
+                    changes.append(change)
+                field = next(fields, "")
+            yield Commit(header[1], " " in parents, second(at), author, text, tuple(changes))
+    if field:
+        raise SourceError(f"git log wrote {field[:80]!r} where a commit begins: report this")
 
 
 def _change(field: str, fields: Iterator[str]) -> Change | None:
@@ -242,10 +232,6 @@ def _later(origin: Origin) -> Iterator[str]:
         yield f"Released in {_named(origin.release)}."
 
 
-def _iso_day(at: int) -> str:
-    return moment(at * 1_000_000).date().isoformat()
-
-
 def _named(release: Release) -> str:
     """Return "2.3.1 (2.3)": people name a release by its series too."""
     series = _SERIES.match(release.version)
@@ -271,14 +257,15 @@ def _release_draft(notes: ReleaseNotes, project: str | None, root: str) -> Draft
 
 
 def _references(origin: Origin) -> dict[str, str]:
-    found = {
-        "release": origin.release.version if origin.release else "",
-        "released": _iso_day(origin.release.at) if origin.release else "",
+    release = origin.release
+    references = {
+        "release": release.version if release else "",
+        "released": moment(release.at * 1_000_000).date().isoformat() if release else "",
         "pull_request": origin.pull.number if origin.pull else "",
         "reverts": origin.reverts.sha[:12] if origin.reverts else "",
         "reverted_by": origin.reverted_by.sha[:12] if origin.reverted_by else "",
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in references.items() if value}
 
 
 def _file_rank(change: Change) -> tuple[bool, int, str]:
@@ -289,26 +276,23 @@ def _file_rank(change: Change) -> tuple[bool, int, str]:
 def _files_line(changes: list[Change]) -> str:
     if not changes:
         return ""
-    shown = [
+    names = [
         f"{change.path} (renamed from {change.old_path})" if change.old_path else change.path
         for change in changes[:FILES_SHOWN]
     ]
     more = f" (+{len(changes) - FILES_SHOWN} more)" if len(changes) > FILES_SHOWN else ""
-    return f"Files: {', '.join(shown)}{more}"
+    return f"Files: {', '.join(names)}{more}"
 
 
 def _tags(read: Message, paths: list[str], origin: Origin) -> tuple[str, ...]:
     """Return the scope, else the folder of the most telling file; and what else stands out."""
-    area = label(read.scope or _folder(paths))
+    folders = PurePosixPath(paths[0]).parts[:-1] if paths else ()
+    folder = next((folder for folder in folders if folder not in PLAIN_FOLDERS), "")
+    area = label(read.scope or folder)
     marks = (
         ("revert", read.is_revert or origin.reverts is not None),
         ("reverted", origin.reverted_by is not None),
         ("breaking", read.is_breaking),
     )
-    found = [area.lower()] if area else []
-    return tuple(dict.fromkeys(found + [name for name, is_set in marks if is_set]))
-
-
-def _folder(paths: list[str]) -> str:
-    folders = PurePosixPath(paths[0]).parts[:-1] if paths else ()
-    return next((folder for folder in folders if folder not in PLAIN_FOLDERS), "")
+    tags = [area.lower()] if area else []
+    return tuple(dict.fromkeys(tags + [name for name, is_set in marks if is_set]))

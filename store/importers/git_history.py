@@ -130,11 +130,11 @@ class History:
         self._reverted: dict[int, int] = {}
         for new, old in sorted(graph.reverts.items()):
             self._reverted.setdefault(old, new)
-        told = {*graph.reverts, *graph.reverts.values()}
+        referenced = {*graph.reverts, *graph.reverts.values()}
         self._references = {
             place: Reference(sha, graph.times[place], graph.subjects[place])
             for sha, place in graph.places.items()
-            if place in told
+            if place in referenced
         }
 
     def of(self, sha: str) -> Origin:
@@ -152,33 +152,35 @@ class History:
 
 def _log(source: Path, fields: int, *options: str) -> Iterator[list[str]]:
     """Yield the fields of each commit that `git log` lists."""
-    with git_fields(source, ["log", "-z", "--no-color", "--no-show-signature", *options]) as found:
-        while first := next(found, ""):
-            yield [first, *(next(found, "") for _ in range(fields - 1))]
+    command = ["log", "-z", "--no-color", "--no-show-signature", *options]
+    with git_fields(source, command) as values:
+        while first := next(values, ""):
+            yield [first, *(next(values, "") for _ in range(fields - 1))]
 
 
 def _read(source: Path, *, has_tags: bool) -> _Graph:
     graph = _Graph()
-    known: dict[str, int] = {}  # the last commit of a subject, or with the number of a pull request
+    last: dict[str, int] = {}  # commit of a subject, or with the number of a pull request
     shortened: dict[int, str] = {}
     which = ["HEAD", "--tags"] if has_tags else []
     commits = _log(source, 4, "--reverse", "--topo-order", "--format=%H%x00%P%x00%ct%x00%B", *which)
     for place, (sha, parents, at, text) in enumerate(commits):
         graph.places[sha] = place
         graph.times.append(second(at))
-        there = (graph.places.get(parent) for parent in parents.split())
-        graph.parents.append(tuple(one for one in there if one is not None))
+        graph.parents.append(
+            tuple(graph.places[parent] for parent in parents.split() if parent in graph.places)
+        )
         subject, _, body = text.strip().partition("\n")
         graph.subjects.append(one_line(subject, MAX_SUBJECT))
         pull = _pull(subject, body.strip()) if " " in parents else None
         if commit := _REVERTED_COMMIT.search(body):
             shortened[place] = commit[1].lower()
-        elif (old := _reverted_by_name(subject, body, known)) is not None:
+        elif (old := _reverted_by_name(subject, body, last)) is not None:
             graph.reverts[place] = old
         if pull is not None:
             graph.pulls[place] = pull
         number = pull.number if pull else (_REQUEST_NUMBER.search(subject) or ("", ""))[1]
-        known |= dict.fromkeys((number, subject, parse_message(subject).topic), place)
+        last |= dict.fromkeys((number, subject, parse_message(subject).topic), place)
     shas = sorted(graph.places) if shortened else []
     for place, short in shortened.items():
         at_least = bisect_left(shas, short)
@@ -187,14 +189,17 @@ def _read(source: Path, *, has_tags: bool) -> _Graph:
     return graph
 
 
-def _reverted_by_name(subject: str, body: str, known: Mapping[str, int]) -> int | None:
+def _reverted_by_name(subject: str, body: str, last: Mapping[str, int]) -> int | None:
     """Return the commit that is taken back, known by its subject or its pull request."""
     read = parse_message(subject)
-    named = [match[1] for match in (_REVERTED_TITLE.match(subject),) if match]
-    named += [match[1] for match in (_REVERTED_PULL.search(f"{read.topic}\n{body}"),) if match]
+    names: list[str] = []
+    if title := _REVERTED_TITLE.match(subject):
+        names.append(title[1])
+    if number := _REVERTED_PULL.search(f"{read.topic}\n{body}"):
+        names.append(number[1])
     if read.type == "revert":
-        named += [read.topic, _REQUEST_NUMBER.sub("", read.topic).rstrip()]
-    return next((known[one] for one in named if one in known), None)
+        names += [read.topic, _REQUEST_NUMBER.sub("", read.topic).rstrip()]
+    return next((last[name] for name in names if name in last), None)
 
 
 def _pull(subject: str, body: str) -> Pull | None:
@@ -216,8 +221,8 @@ def _merges(graph: _Graph, head: int | None) -> dict[int, int]:
     it brought. The branch behind a merge that is no pull request's is a line of its own.
     """
     merges: dict[int, int] = {}
-    seen = bytearray(len(graph.parents))
-    lines = [] if head is None else [_line(graph, head, seen)]
+    visited = bytearray(len(graph.parents))
+    lines = [] if head is None else [_line(graph, head, visited)]
     while lines:
         if not lines[-1]:
             lines.pop()
@@ -225,23 +230,23 @@ def _merges(graph: _Graph, head: int | None) -> dict[int, int]:
         place = lines[-1].pop()
         others = graph.parents[place][1:]
         if place in graph.pulls:
-            waiting = [one for one in others if not seen[one]]
+            waiting = [other for other in others if not visited[other]]
             while waiting:
-                one = waiting.pop()
-                if not seen[one]:
-                    seen[one] = 1
-                    merges[one] = place
-                    waiting += graph.parents[one]
+                commit = waiting.pop()
+                if not visited[commit]:
+                    visited[commit] = 1
+                    merges[commit] = place
+                    waiting += graph.parents[commit]
         else:
-            lines += [_line(graph, one, seen) for one in others if not seen[one]]
+            lines += [_line(graph, other, visited) for other in others if not visited[other]]
     return merges
 
 
-def _line(graph: _Graph, tip: int, seen: bytearray) -> list[int]:
-    """Return the first parents of a commit that were not seen, itself first, and mark them."""
+def _line(graph: _Graph, tip: int, visited: bytearray) -> list[int]:
+    """Return the first parents of a commit that were not visited, itself first, and mark them."""
     line: list[int] = []
-    while not seen[tip]:
-        seen[tip] = 1
+    while not visited[tip]:
+        visited[tip] = 1
         line.append(tip)
         if not graph.parents[tip]:
             break
@@ -252,8 +257,8 @@ def _line(graph: _Graph, tip: int, seen: bytearray) -> list[int]:
 def _tags(source: Path) -> list[tuple[str, str]]:
     """Return the tags, each with the commit it names."""
     wanted = "%(refname:strip=2)%00%(objectname)%00%(*objectname)%00"
-    with git_fields(source, ["for-each-ref", f"--format={wanted}", "refs/tags"]) as found:
-        read = list(found)
+    with git_fields(source, ["for-each-ref", f"--format={wanted}", "refs/tags"]) as fields:
+        read = list(fields)
     return [
         (name.lstrip("\n"), peeled or own)
         for name, own, peeled in zip(read[::3], read[1::3], read[2::3], strict=False)
@@ -272,7 +277,7 @@ def _releases(graph: _Graph, tags: Sequence[tuple[str, str]]) -> dict[int, Relea
     ]
     packages = Counter(match["prefix"].casefold() for match, _ in read)
     package = packages.most_common(1)[0][0] if packages else ""
-    found: dict[int, Release] = {}
+    first: dict[int, Release] = {}
     releases = []
     for match, place in read:
         if match["prefix"].casefold() == package:
@@ -283,11 +288,11 @@ def _releases(graph: _Graph, tags: Sequence[tuple[str, str]]) -> dict[int, Relea
     for _, at, version, place in sorted(releases):
         release, waiting = Release(version, at), [place]
         while waiting:
-            one = waiting.pop()
-            if one not in found:
-                found[one] = release
-                waiting += graph.parents[one]
-    return found
+            commit = waiting.pop()
+            if commit not in first:
+                first[commit] = release
+                waiting += graph.parents[commit]
+    return first
 
 
 def _notes(graph: _Graph, releases: Mapping[int, Release]) -> list[ReleaseNotes]:

@@ -113,7 +113,7 @@ def import_lines(
             yield draft
 
     counts = import_drafts(log, read(), now)
-    told: list[Event] = []
+    changes: list[Event] = []
     restored: list[Event] = []  # last, as they are to stay
     for draft, line in lines:
         again = []
@@ -121,16 +121,16 @@ def import_lines(
             again = [_event(draft, Restored(), now)]
         events = list(_line_events(log, draft, line, now))
         if _is_of_this_file(log, draft, {event.id for event in (*events, *again)}):
-            told += events
+            changes += events
             restored += again
-    import_drafts(log, told, now)
+    import_drafts(log, changes, now)
     import_drafts(log, restored, now)
     return counts
 
 
 def survey(log: EventLog | None, source: Path, now: int, *, project: str | None) -> Counts:
     """Return the counts of a dry run of `import_lines`; a log of None is yet to be made."""
-    seen: set[str] = set()
+    read: set[str] = set()
     added = known = refused = 0
     for draft in drafts(source, project=project):
         try:
@@ -138,27 +138,26 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
         except InvalidInput:
             refused += 1
             continue
-        is_known = id_ in seen or (log is not None and bool(log.present_ids([id_])))
+        is_known = id_ in read or (log is not None and bool(log.present_ids([id_])))
         added, known = added + (not is_known), known + is_known
-        seen.add(id_)
+        read.add(id_)
     return Counts(added, known, refused)
 
 
 def _line_events(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
     """Yield what a line says of its memory beside the draft; others must be there to be named."""
     by = line.superseded_by
-    known = log.present_ids(
-        [*(exported_link.target for exported_link in line.links), *([by] if by else [])]
-    )
+    named = [link.target for link in line.links] + ([by] if by else [])
+    present = log.present_ids(named)
     for rating in line.ratings:
         body = Rated(verdict=rating.verdict, reason=rating.reason)
         yield _event(draft, body, micros(rating.at), rating.trust, str(rating.at))
     for link in line.links:
-        if link.target in known:
+        if link.target in present:
             yield _event(draft, Linked(target=link.target, relation=link.relation), now)
     if line.state not in _STANDING:
         ended = micros(line.ended_at) if line.ended_at else now
-        yield _event(draft, Superseded(by=by) if by and by in known else Archived(), ended)
+        yield _event(draft, Superseded(by=by) if by and by in present else Archived(), ended)
 
 
 def _event(draft: Draft, body: Body, at: int, trust: Trust = "user", *parts: str) -> Event:
@@ -241,19 +240,18 @@ def _lines(source: Path) -> Iterator[bytes]:
         yield next(lines, b"").removeprefix(b"\xef\xbb\xbf")
         yield from lines
     except OSError as error:
-        cure = "name a .jsonl file that exists and may be read"
-        raise SourceError(f"{source} cannot be read ({error.strerror}): {cure}") from error
+        raise SourceError(
+            f"{source} cannot be read ({error.strerror}): "
+            "name a .jsonl file that exists and may be read"
+        ) from error
 
 
 def _draft(line: Exported, project: str | None) -> Draft:
     fields = {name: getattr(line, name) for name in Draft.__struct_fields__}
     fields["project"] = line.project or project
     fields["source"] = line.source or SOURCE
-    fields["id"] = line.id or _id(line, fields["project"])
+    if not line.id:
+        at = micros(line.created_at) if line.created_at else 0
+        texts = (line.content, line.context or "", line.action or "", line.result or "")
+        fields["id"] = derived_id(at, SOURCE, fields["project"] or "", *texts)
     return Draft(**fields)
-
-
-def _id(line: Exported, project: str | None) -> str:
-    at = micros(line.created_at) if line.created_at else 0
-    texts = (line.content, line.context or "", line.action or "", line.result or "")
-    return derived_id(at, SOURCE, project or "", *texts)

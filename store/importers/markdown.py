@@ -173,15 +173,15 @@ def split_blocks(text: str) -> list[str]:
 
     A list that follows its paragraph without a blank line is a block of its own too.
     """
-    found: list[list[str]] = [[]]
+    blocks: list[list[str]] = [[]]
     for line, is_fenced in _mark_fences(text.splitlines()):
-        if found[-1] and not is_fenced and _ITEM.match(line) and not _ITEM.match(found[-1][0]):
-            found.append([])
+        if blocks[-1] and not is_fenced and _ITEM.match(line) and not _ITEM.match(blocks[-1][0]):
+            blocks.append([])
         if line.strip() or is_fenced:
-            found[-1].append(line)
-        elif found[-1]:
-            found.append([])
-    return ["\n".join(lines) for lines in found if lines]
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return ["\n".join(lines) for lines in blocks if lines]
 
 
 def list_items(block: str) -> list[str]:

@@ -128,23 +128,23 @@ def _sessions(source: Path, state: _State) -> Mapping[str, tuple[Turn, ...]]:
     folder = source.parent if source.is_file() else source
     exports = [export for name, _ in state if (export := _read(folder / name)) and export.turns]
     tasks = {task for export in exports for task in export.tasks}
-    found: dict[str, tuple[Turn, ...]] = {}
+    sessions: dict[str, tuple[Turn, ...]] = {}
     for same in _by_session(exports):
-        told = next((export.id for export in same if export.id), "")
+        id_ = next((export.id for export in same if export.id), "")
         began = min(export.began for export in same)
         first = _key(same[0].turns[0].request.text)
-        if told in tasks or first in tasks:
+        if id_ in tasks or first in tasks:
             continue
-        session = told or hashlib.sha256(f"{began} {first}".encode()).hexdigest()[:32]
-        found[session] = _merge(same, session)
-    return dict(sorted(found.items(), key=lambda item: item[1][0].request.at))
+        session = id_ or hashlib.sha256(f"{began} {first}".encode()).hexdigest()[:32]
+        sessions[session] = _merge(same, session)
+    return dict(sorted(sessions.items(), key=lambda item: item[1][0].request.at))
 
 
 def _by_session(exports: Sequence[_Export]) -> Iterator[list[_Export]]:
     """Yield the exports of each session, the least exact first: it is the oldest."""
     groups: dict[str, list[list[_Export]]] = defaultdict(list)  # by id, or the first request
     named: dict[str, list[_Export]] = {}
-    for export in sorted(exports, key=lambda one: (not one.id, one.is_exact, one.name)):
+    for export in sorted(exports, key=lambda export: (not export.id, export.is_exact, export.name)):
         if export.id in named:
             named[export.id].append(export)
             continue
@@ -161,7 +161,7 @@ def _by_session(exports: Sequence[_Export]) -> Iterator[list[_Export]]:
             named[export.id] = alike[-1]
     for alike in groups.values():
         for group in alike:
-            yield sorted(group, key=lambda one: (one.is_exact, one.name))
+            yield sorted(group, key=lambda export: (export.is_exact, export.name))
 
 
 def _is_same(export: _Export, other: _Export) -> bool:
@@ -181,20 +181,18 @@ def _merge(exports: Sequence[_Export], session: str) -> tuple[Turn, ...]:
 
     Its time is that of the first, so that an export that is added later adds no turn again.
     """
-    found: dict[str, Turn] = {}
+    turns: dict[str, Turn] = {}
     for export in exports:
         for turn in export.turns:
-            before = found.get(turn.request.id)
             if turn.is_unattended and len(exports) > 1:
                 continue
-            if before is None:
-                found[turn.request.id] = turn
-            elif (len(turn.steps), turn.closing is not None) > (
+            before = turns.setdefault(turn.request.id, turn)
+            if (len(turn.steps), turn.closing is not None) > (
                 len(before.steps),
                 before.closing is not None,
             ):
-                found[turn.request.id] = replace(turn, request=before.request)
-    ordered = sorted(found.values(), key=lambda turn: turn.request.at)
+                turns[turn.request.id] = replace(turn, request=before.request)
+    ordered = sorted(turns.values(), key=lambda turn: turn.request.at)
     return tuple(replace(turn, session=session) for turn in ordered)
 
 
@@ -214,16 +212,16 @@ def _read(path: Path) -> _Export | None:
     if not head or not MARKS.match(head[0].encode()):
         return None
     export = _Export(path.name)
-    stamp, told = _STAMP.match(path.name), ""
+    stamp, written = _STAMP.match(path.name), ""
     for line in head:
         if session := _SESSION.fullmatch(line):
-            export.id, told = session[1], session[2]
-        elif not told and (title := _TITLE.fullmatch(line)):
-            told = title[1]
-    started = f"{stamp[1]} {stamp[2]}:{stamp[3]}Z" if stamp else told
+            export.id, written = session[1], session[2]
+        elif not written and (title := _TITLE.fullmatch(line)):
+            written = title[1]
+    started = f"{stamp[1]} {stamp[2]}:{stamp[3]}Z" if stamp else written
     began = parse_instant(started if started.endswith("Z") else f"{started}Z")
     export.began = began or path.stat().st_mtime_ns // 1_000
-    export.is_exact = told.count(":") == 2 and bool(export.id)
+    export.is_exact = written.count(":") == 2 and bool(export.id)
     cwd = path.absolute().parent
     cwd = cwd.parents[1] if cwd.parts[-2:] == FOLDER.parts else cwd
     _Reading(export, str(cwd)).read([*head, *lines])
@@ -341,31 +339,33 @@ class _Reading:
             self.said += lines
 
     def _do(self, name: str, kind: str, block: str) -> None:
-        """Add what a tool did, where it ran, edited or read something."""
-        given = _given(block)
+        """Add value a tool did, where it ran, edited or read something."""
+        arguments = _arguments(block)
         if kind == "task" or _TASK.search(name):
             self.export.tasks |= set(_TASK_ID.findall(block))
-            if isinstance(prompt := given.get("prompt"), str):
+            if isinstance(prompt := arguments.get("prompt"), str):
                 self.export.tasks.add(_key(html.unescape(prompt)))
         head = block.partition("</summary>")[0]
         deed = _DEED.search(head)
         if kind in ("shell", "bash") or _SHELL.search(name):
-            self._step("bash", given, _command(head, given), "command")
+            self._step("bash", arguments, _command(head, arguments), "command")
         elif deed or kind in ("write", "read") or _EDITING.search(name):
             is_read = kind == "read" or bool(deed and deed[1] == "Read")
             file = (deed[2] or deed[3]) if deed else ""
             if not file:
                 path = _PATH.search(block)
-                file = path[1] if path else _first(given, _PATH_FIELDS)
+                file = path[1] if path else _first(arguments, _PATH_FIELDS)
             self._step("read" if is_read else "edit", {}, self._place(file), "path")
 
-    def _step(self, tool: str, given: Mapping[str, object], what: str, as_: str) -> None:
-        if not what or self.turn is None:
+    def _step(
+        self, tool: str, arguments: Mapping[str, object], value: str, field_name: str
+    ) -> None:
+        if not value or self.turn is None:
             return
         self.steps += 1
         id_ = f"{self.turn.request.id}:{self.steps}"
-        self.turn.call(id_, tool, {as_: what}, self.turn.request.at)
-        output = str(given.get("output", ""))
+        self.turn.call(id_, tool, {field_name: value}, self.turn.request.at)
+        output = str(arguments.get("output", ""))
         self.turn.end(id_, has_passed(output) if tool == "bash" else True, output)
         self.ran = id_ if tool == "bash" else ""
 
@@ -381,25 +381,25 @@ class _Reading:
         return path
 
 
-def _first(given: Mapping[str, object], names: Sequence[str]) -> str:
-    return next((str(given[name]) for name in names if given.get(name)), "")
+def _first(arguments: Mapping[str, object], names: Sequence[str]) -> str:
+    return next((str(arguments[name]) for name in names if arguments.get(name)), "")
 
 
-def _command(block: str, given: Mapping[str, object]) -> str:
-    if command := _first(given, ("command",)):
+def _command(block: str, arguments: Mapping[str, object]) -> str:
+    if command := _first(arguments, ("command",)):
         return command
-    line = given.get("commandLine")
+    line = arguments.get("commandLine")
     if isinstance(line, dict) and isinstance(line.get("original"), str):
         return str(line["original"])
     ran = _RUN.search(block)
     return html.unescape(ran[1]).strip() if ran else ""
 
 
-def _given(block: str) -> dict[str, object]:
-    """Return what a tool was given, and `output`: what of it an export shows, in any version."""
-    given: dict[str, object] = dict(_INLINE.findall(block))
+def _arguments(block: str) -> dict[str, object]:
+    """Return the arguments of a tool, and `output`: what of it an export shows, in any version."""
+    arguments: dict[str, object] = dict(_INLINE.findall(block))
     for labelled in _FENCED.finditer(block):
-        given[labelled[1]] = block[labelled.end() :].partition("\n```")[0]
+        arguments[labelled[1]] = block[labelled.end() :].partition("\n```")[0]
     at = 0
     while fence := _FENCE.search(block, at):
         end = block.find("\n```", fence.end() - 1)
@@ -412,12 +412,12 @@ def _given(block: str) -> dict[str, object]:
             except (ValueError, RecursionError):
                 continue
             if isinstance(fields, dict):
-                given = fields | given
-        elif language in _SHELLS and "command" not in given:
-            given["command"] = html.unescape(text).strip()
-        elif "output" not in given:
-            given["output"] = html.unescape(text)
+                arguments = fields | arguments
+        elif language in _SHELLS and "command" not in arguments:
+            arguments["command"] = html.unescape(text).strip()
+        elif "output" not in arguments:
+            arguments["output"] = html.unescape(text)
     lone = [line for line in block.split("\n") if len(line) > 2 and line[0] == line[-1] == "`"]
-    if lone and "command" not in given and not lone[0].startswith("``"):
-        given["command"] = lone[0][1:-1]
-    return given
+    if lone and "command" not in arguments and not lone[0].startswith("``"):
+        arguments["command"] = lone[0][1:-1]
+    return arguments
