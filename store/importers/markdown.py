@@ -90,8 +90,8 @@ def split_front_matter(text: str) -> tuple[Front, str]:
 def _day(written: str) -> datetime | None:
     """Return the day that is written, at its beginning; None for 2026-02-31, or no day at all."""
     for language in _LANGUAGES:
-        if found := interval(written.replace(".", ""), 0, language):
-            day = datetime.fromtimestamp(found.since / 1e6, UTC)
+        if period := interval(written.replace(".", ""), 0, language):
+            day = datetime.fromtimestamp(period.since / 1e6, UTC)
             return day if str(day.year) in written else None
     return None
 
@@ -142,11 +142,11 @@ def _without_comments(text: str) -> str:
 
     Found by hand: an expression would look for the end of each that has none, to the end.
     """
-    kept, at = [], 0
+    pieces, at = [], 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
-        kept.append(text[at:start])
+        pieces.append(text[at:start])
         at = end + 3
-    return "".join((*kept, text[at:]))
+    return "".join((*pieces, text[at:]))
 
 
 def _section(path: dict[int, str], body: Sequence[str]) -> Iterator[Section]:
@@ -186,18 +186,18 @@ def split_blocks(text: str) -> list[str]:
 
 def list_items(block: str) -> list[str]:
     """Return a list's outermost items, each with what is nested in it; [] where it is no list."""
-    found: list[list[str]] = []
+    entries: list[list[str]] = []
     outermost = ""
     for line, is_fenced in _mark_fences(block.splitlines()):
         item = None if is_fenced else _ITEM.match(line)
-        if item is not None and (not found or len(item[1]) < len(outermost) + 2):
-            outermost = outermost if found else item[1]
-            found.append([item[2]])
-        elif found:
-            found[-1].append(line)
+        if item is not None and (not entries or len(item[1]) < len(outermost) + 2):
+            outermost = outermost if entries else item[1]
+            entries.append([item[2]])
+        elif entries:
+            entries[-1].append(line)
         else:
             return []
-    return ["\n".join(lines).strip() for lines in found]
+    return ["\n".join(lines).strip() for lines in entries]
 
 
 def pack(parts: Sequence[str], limit: int) -> list[str]:
@@ -360,7 +360,7 @@ def _file(
     sections = list(split_sections(rest))
     written = matter.date or (line_date(sections[0].text) if sections else None)
     kind_of = _kind_of_sections(place, sections)
-    seen: set[str] = set()
+    ids: set[str] = set()
     for section in sections:
         context = one_line(" > ".join((place, *section.path)), 500)
         created_at = heading_date(section.path) or line_date(section.text) or written
@@ -370,9 +370,9 @@ def _file(
             # ids of their own: what was quoted once can still be taken for the user's words
             marks = ("mine",) if is_mine else ()
             id_ = derived_id(0, SOURCE, project or "", place, content, *marks)
-            if id_ in seen:
+            if id_ in ids:
                 continue
-            seen.add(id_)
+            ids.add(id_)
             yield Draft(
                 id=id_,
                 content=content,

@@ -30,7 +30,6 @@ from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
 from store.log import log_queries
 from store.log.event_kinds import (
     STATEMENT,
-    Acted,
     Author,
     Body,
     Intent,
@@ -136,17 +135,14 @@ class Sessions:
         for transcript in transcripts:
             before = self.turns
             try:
-                is_users = self._is_users(transcript.path.absolute())
+                path = transcript.path.absolute()
+                is_hosts = self._own is not None and path.is_relative_to(self._own)
+                is_users = is_hosts or git_root(path.parent) is None
                 yield from self._turns(turns(transcript, on_skip), is_users, on_skip)
             except (OSError, SourceError) as error:
                 if len(transcripts) == 1 and self.turns == before:
                     raise SourceError(f"{transcript} cannot be read: {error}") from error
                 on_skip(f"{transcript} was left out from here on: {error}")
-
-    def _is_users(self, path: Path) -> bool:
-        """Return whether what a file says that the user typed is the user's word."""
-        is_hosts = self._own is not None and path.is_relative_to(self._own)
-        return is_hosts or git_root(path.parent) is None
 
     def _turns(
         self, turns: Iterable[Turn], is_users: bool, on_skip: Skip
@@ -178,10 +174,10 @@ class Sessions:
                 events = tuple(recordable(events, choices.record))
                 keeps = is_users and choices.remember_words and "prompts" in choices.record
                 keeps = keeps and events[0].id not in state.ids
-                said = (
+                statements = (
                     self._lasting_events(turn.request.text, asked_after, events[0]) if keeps else ()
                 )
-                yield TranscriptTurn(events, statements=said)
+                yield TranscriptTurn(events, statements=statements)
 
     def _lasting_events(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
         """Return the events that keep what a prompt says that lasts, unless the log has it."""
@@ -231,28 +227,31 @@ class Sessions:
         """Return whether a hook told of a prompt: in its session, or in that it was copied from."""
         if self._log is None:
             return False
-        since, until, heard = self._heard
+        since, until, prompts = self._heard
         if not since <= prompt.at - HEARD_WITHIN <= prompt.at + HEARD_WITHIN <= until:
             since, until = prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN + _HOUR
-            prompts = self._log.events_between(("prompted",), since, until)
-            heard = [it for it in prompts if isinstance(it.body, Prompted) and not it.body.imported]
-            self._heard = since, until, heard
-        return any(_is_same(it, prompt) for it in heard)
+            prompts = [
+                event
+                for event in self._log.events_between(("prompted",), since, until)
+                if isinstance(event.body, Prompted) and not event.body.imported
+            ]
+            self._heard = since, until, prompts
+        return any(_is_same(event, prompt) for event in prompts)
 
     def _read_session(self, session: str) -> "_SessionState":
         """Return what the log says of a session before it is read."""
         if self._log is None:
             return _SessionState()
         events = self._log.session_events(session)
-        prompts = [it for it in events if isinstance(it.body, Prompted)]
+        prompts = [event for event in events if isinstance(event.body, Prompted)]
         is_at_work = False
         if events and events[-1].at >= self._now - AT_WORK:
             last = events[-1].body
             is_at_work = not (isinstance(last, SessionTold) and last.stage in _ENDS)
         return _SessionState(
             is_at_work,
-            any(it.agent != self._agent for it in prompts),
-            frozenset(it.id for it in prompts),
+            any(event.agent != self._agent for event in prompts),
+            frozenset(event.id for event in prompts),
         )
 
 
@@ -296,22 +295,22 @@ def survey(turns: Iterable[TranscriptTurn], log: EventLog | None) -> dict[str | 
         if len(waiting) >= _BATCH:
             _count_new(waiting, log)
     _count_new(waiting, log)
-    return dict(sorted(shares.items(), key=lambda one: (-one[1].turns, one[0] or "")))
+    return dict(sorted(shares.items(), key=lambda item: (-item[1].turns, item[0] or "")))
 
 
 def _count_new(waiting: dict[str, Share], log: EventLog | None) -> None:
-    known = log.present_ids(list(waiting)) if log is not None and waiting else set()
+    present = log.present_ids(list(waiting)) if log is not None and waiting else set()
     for id_, share in waiting.items():
-        share.new += id_ not in known
+        share.new += id_ not in present
     waiting.clear()
 
 
 def _is_same(event: Event, prompt: Event) -> bool:
-    body, asked = event.body, prompt.body
-    assert isinstance(body, Prompted) and isinstance(asked, Prompted)
+    body, imported = event.body, prompt.body
+    assert isinstance(body, Prompted) and isinstance(imported, Prompted)
     if event.agent != prompt.agent or abs(event.at - prompt.at) > HEARD_WITHIN:
         return False
-    return event.session == prompt.session or body.prompt == asked.prompt
+    return event.session == prompt.session or body.prompt == imported.prompt
 
 
 def turn_events(
@@ -321,28 +320,31 @@ def turn_events(
 
     What has no time of its own happened `now`, in microseconds.
     """
-    asked = frame.strip(turn.request.text).strip()
-    if not asked:
+    request = frame.strip(turn.request.text).strip()
+    if not request:
         return
     session = printable_name(turn.session)[:LONGEST_NAME]
 
-    def event(body: Body, id_: str, at: int, facet: str, author: "Author | None" = None) -> Event:
-        made = derived_id(at, agent, id_, facet)
+    def event(body: Body, id_: str, at: int, facet: str, author: Author | None = None) -> Event:
+        event_id = derived_id(at, agent, id_, facet)
         of = (project, session, agent)
-        return Event(made, at or now, body, made, *of, "agent", author=author)
+        return Event(event_id, at or now, body, event_id, *of, "agent", author=author)
 
     branch = printable_name(turn.branch)[:LONGEST_NAME] if turn.branch else None
     first = turn.request
-    prompted = Prompted(prompt=asked[:MAX_PROMPT], intent=intent, branch=branch, imported=True)
-    author = author_of(asked, is_unattended=turn.is_unattended)
+    prompted = Prompted(prompt=request[:MAX_PROMPT], intent=intent, branch=branch, imported=True)
+    author = author_of(request, is_unattended=turn.is_unattended)
     yield event(prompted, first.id, first.at, "prompt", author)
     at = first.at
     for step in turn.steps:
         at = step.at or at
         files = dict.fromkeys(in_project(path, turn.cwd) for path in step.tool.files)
-        kept = action_event(step.tool, tuple(files))
-        if kept is not None:
-            yield event(_with_names(kept, step.names), step.id, at, "action")
+        acted = action_event(step.tool, tuple(files))
+        if acted is not None:
+            if acted.doing == "edit" and acted.passed is not False:
+                # what the file defined before, as a hook says what it defines after
+                acted = replace(acted, names=tuple(dict.fromkeys((*acted.names, *step.names))))
+            yield event(acted, step.id, at, "action")
     statement = turn.closing
     yield event(
         SessionTold(stage="stopped", said=statement.text if statement else None),
@@ -350,13 +352,6 @@ def turn_events(
         statement.at or at if statement else at,
         "stop",
     )
-
-
-def _with_names(acted: Acted, names: tuple[str, ...]) -> Acted:
-    """Return an edit with what the file defined before, as a hook says what it defines after."""
-    if acted.doing != "edit" or acted.passed is False:
-        return acted
-    return replace(acted, names=tuple(dict.fromkeys((*acted.names, *names))))
 
 
 def in_project(path: str, cwd: str | None) -> str:

@@ -140,14 +140,8 @@ TRANSCRIPT_HOSTS = {
         ),
     )
 }
-_KNOWN_BY = (
-    "specstory",
-    "aider",
-    "gemini",
-    "codex",
-    "claude-code",
-    "opencode",
-)  # the most telling marks first
+# the most telling marks first
+_KNOWN_BY = ("specstory", "aider", "gemini", "codex", "claude-code", "opencode")
 
 
 def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
@@ -162,7 +156,7 @@ def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[
 
 
 def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
-    is_home = any(next(source.glob(one), None) for one in host.inner)
+    is_home = any(next(source.glob(pattern), None) for pattern in host.inner)
     if (source / ".git").exists() and not is_home:  # its tests may hold sessions, nobody's own
         raise _repository(host, source)
     transcripts = host.find(source, on_skip)
@@ -177,18 +171,19 @@ def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Tran
             dated.append((b"", f"{len(dated):09}", transcript))
             continue
         try:
-            known, began = _detect_host(transcript.path)
+            writer, began = _detect_host(transcript.path)
         except OSError as error:
             unreadable.append(_unreadable(transcript.path, error))
             continue
-        if known is host:
+        if writer is host:
             dated.append((began, str(transcript.path), transcript))
-        elif known is None:
+        elif writer is None:
             skipped.append(f"{transcript.path} was left out: it is no session of {host.title}")
         else:
-            others.append(known)
+            others.append(writer)
             skipped.append(
-                f"{transcript.path} is a session of {known.title}: `mnemolog import {known.agent}`"
+                f"{transcript.path} is a session of {writer.title}: "
+                f"`mnemolog import {writer.agent}`"
             )
     if not dated and not others and unreadable:
         raise SourceError(unreadable[0])
@@ -196,7 +191,7 @@ def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Tran
         raise _mistake(host, source, others)
     for sentence in (*unreadable, *skipped):
         on_skip(sentence)
-    return [one for _, _, one in sorted(dated, key=lambda each: each[:2])]
+    return [transcript for _, _, transcript in sorted(dated, key=lambda entry: entry[:2])]
 
 
 def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
@@ -211,17 +206,17 @@ def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
         return None, b""
     hosts = (TRANSCRIPT_HOSTS[agent] for agent in _KNOWN_BY)
     began = _BEGAN.search(beginning)
-    known = next((host for host in hosts if host.marks.search(beginning)), None)
-    return known, began[1] if began else b""
+    writer = next((host for host in hosts if host.marks.search(beginning)), None)
+    return writer, began[1] if began else b""
 
 
 def _mistake(host: TranscriptHost, source: Path, others: Sequence[TranscriptHost]) -> SourceError:
     """Return the error that says what a place without a host's transcripts is."""
     there, named = f"{host.title} keeps its sessions in {host.usual}", shlex.quote(str(source))
     for other in others or _of_others(host, source):
-        what = "is a session" if source.is_file() else "holds sessions"
+        content = "is a session" if source.is_file() else "holds sessions"
         return SourceError(
-            f"{source} {what} of {other.title}: run `mnemolog import {other.agent} {named}`"
+            f"{source} {content} of {other.title}: run `mnemolog import {other.agent} {named}`"
         )
     if source.is_file():
         if _is_export(source):
@@ -230,8 +225,8 @@ def _mistake(host: TranscriptHost, source: Path, others: Sequence[TranscriptHost
             )
         return SourceError(f"{source} is no session of {host.title}: {there}")
     if not source.is_dir():
-        what = "is neither a file nor a folder" if source.exists() else "is not there"
-        return SourceError(f"{source} {what}: {there}")
+        state = "is neither a file nor a folder" if source.exists() else "is not there"
+        return SourceError(f"{source} {state}: {there}")
     if next(source.iterdir(), None) is None:
         return SourceError(f"{source} is empty: {there}")
     if (source / ".git").exists():
