@@ -62,7 +62,7 @@ _decoder = msgspec.json.Decoder(_Kept)
 
 
 def load_switches(tenant: Tenant) -> Switches:
-    """Return what a tenant lets run by itself; none before it said so."""
+    """Return the jobs that a tenant lets run by themselves; none before it said so."""
     path = _path(tenant)
     try:
         return Switches(frozenset(_decoder.decode(path.read_bytes()).on))
@@ -84,8 +84,8 @@ def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
         )
     before = load_switches(tenant).on
     now = before | set(wanted) if on else before - set(wanted)
-    kept = {"on": [name for name in NAMES if name in now]}
-    replace_file(_path(tenant), msgspec.json.encode(kept))
+    content = {"on": [name for name in NAMES if name in now]}
+    replace_file(_path(tenant), msgspec.json.encode(content))
     return Switches(frozenset(now))
 
 
@@ -95,7 +95,7 @@ def jobs_on(home: Path) -> frozenset[str]:
 
 
 def start_time(name: str) -> str:
-    """Return when a job runs by itself, UTC: 01:50."""
+    """Return the time at which a job runs by itself, UTC: 01:50."""
     minute, hour, *_ = CRON[name].split()
     return f"{int(hour):02}:{int(minute):02}"
 
@@ -120,12 +120,12 @@ class ModelCost(msgspec.Struct, frozen=True):
 
 
 def cost_since(log: EventLog, since: int) -> ModelCost:
-    """Return what a tenant's jobs spent since a moment, in microseconds UTC."""
+    """Return the cost of a tenant's jobs since a moment, in microseconds UTC."""
     return sum_calls(_calls(log, since))
 
 
 def cost_today(home: Path, now: int) -> ModelCost:
-    """Return what all tenants of a home spent since midnight UTC: a day's limits are the home's."""
+    """Return the cost of a home's tenants since midnight UTC: a day's limits are the home's."""
     calls: list[Called] = []
     for tenant in list_tenants(home):
         with EventLog(tenant.log) as log:
@@ -139,7 +139,7 @@ def _calls(log: EventLog, since: int) -> list[Called]:
 
 
 def sum_calls(calls: Iterable[Called]) -> ModelCost:
-    """Return what some calls cost together."""
+    """Return the total cost of some calls."""
     calls = list(calls)
     return ModelCost(
         calls=len(calls),

@@ -46,16 +46,21 @@ class LessonDraft(msgspec.Struct, frozen=True):
 
 
 def is_draft(event: Event) -> bool:
-    """Return whether an event proposes a lesson, and nothing else."""
+    """Return True if an event proposes a lesson, and nothing else."""
     return isinstance(event.body, Proposed) and event.body.what == "lesson"
 
 
 def every(log: EventLog) -> list[LessonDraft]:
     """Return all drafts, answered or not, in the order of the log."""
-    told: dict[str, list[Event]] = {}
+    return [read(events) for events in histories(log) if is_draft(events[0])]
+
+
+def histories(log: EventLog) -> list[list[Event]]:
+    """Return the events of each draft and recommendation, answers too, in the order of the log."""
+    by_subject: dict[str, list[Event]] = {}
     for event in log.events_between(("proposed", "accepted", "rejected"), 0, EVER):
-        told.setdefault(event.subject, []).append(event)
-    return [read(events) for events in told.values() if is_draft(events[0])]
+        by_subject.setdefault(event.subject, []).append(event)
+    return list(by_subject.values())
 
 
 def read(events: Sequence[Event]) -> LessonDraft:
@@ -76,8 +81,8 @@ def accept(log: EventLog, id_: str, now: int, author: Author | None = None) -> E
     """
     first, since = _find(log, id_)
     memory_id = rule_id(first)
-    if known := log.events_for(memory_id):
-        return known[0]
+    if events := log.events_for(memory_id):
+        return events[0]
     if isinstance(first.body, Recorded):
         return _accept_memory(log, first, since, memory_id, now, author)
     assert isinstance(first.body, Proposed)
@@ -156,23 +161,23 @@ def rule_kind(text: str | None) -> RecordedKind:
     return _KINDS.get(text or "", "lesson")
 
 
-def accepted_kind(said: Recorded) -> RecordedKind:
+def accepted_kind(body: Recorded) -> RecordedKind:
     """Return the kind of memory that a statement or lesson is once it is accepted."""
-    if said.kind == STATEMENT:
-        return rule_kind(said.insight_type)
-    kind: RecordedKind = msgspec.convert(_lesson_kind(said), RecordedKind)
+    if body.kind == STATEMENT:
+        return rule_kind(body.insight_type)
+    kind: RecordedKind = msgspec.convert(_lesson_kind(body), RecordedKind)
     return kind
 
 
 def wording(first: Event, since: Sequence[Event]) -> str:
     """Return the words of a statement or lesson after its revisions."""
     bodies = [event.body for event in (first, *since)]
-    said = (body.content for body in bodies if isinstance(body, Recorded | Revised))
-    return [text for text in said if text][-1]
+    texts = [body.content for body in bodies if isinstance(body, Recorded | Revised)]
+    return [text for text in texts if text][-1]
 
 
 def may_become_rule(event: Event) -> bool:
-    """Return whether an event keeps words of the user from a prompt, or a lesson of an agent."""
+    """Return True if an event keeps words of the user from a prompt, or a lesson of an agent."""
     if not isinstance(event.body, Recorded):
         return False
     if event.body.kind == STATEMENT:
@@ -181,13 +186,13 @@ def may_become_rule(event: Event) -> bool:
 
 
 def is_held_advice(events: Sequence[Event]) -> bool:
-    """Return whether a memory of some events is advice that is held back from agents."""
+    """Return True if a memory of some events is advice that is held back from agents."""
     is_memory = bool(events) and isinstance(events[0].body, Recorded)
     return is_memory and hazard(wording(events[0], events[1:])) is not None
 
 
-def _lesson_kind(said: Recorded) -> str | None:
-    return said.insight_type if said.kind == "insight" else said.kind
+def _lesson_kind(body: Recorded) -> str | None:
+    return body.insight_type if body.kind == "insight" else body.kind
 
 
 def _find(log: EventLog, id_: str) -> tuple[Event, list[Event]]:

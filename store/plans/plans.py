@@ -7,7 +7,8 @@ answer are written at once, or none. Applied or undone a second time, nothing mo
 that a person rejected are not applied, and not proposed again.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final, Literal, NoReturn
 
@@ -32,13 +33,13 @@ from store.log.events import RECEIPTS, Event, decode
 from store.plans import setting_changes
 from store.plans.lesson_proposals import may_become_rule
 from store.plans.staleness import changes_since, step_memory_ids
+from store.plans.steps import content_id
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
 BULK: Final = "bulk"  # the maker of what a command changed at once
 FEWEST_BULK = 10  # memories: fewer are changed back by hand
 MOST_STEPS = 1_000  # of one plan: a person is to look at it
-_HASH = 10  # a ULID's letters from here on are those of its hash
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
     if any(step.event not in _ALLOWED for step in planned.steps):
         raise InvalidInput(f"a plan may contain {', '.join(sorted(_ALLOWED))} only")
     digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
-    id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
+    id_ = content_id("plan", planned.job, project or "", digest)
     if (plan := _find(log, id_) or _open_plan(log, planned, project)) is not None:
         return plan
     event = log.append([Event(id_, now, planned, id_, project)])[0].event
@@ -100,16 +101,16 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
 
 
 def _steps_that_fit(steps: Sequence[Step]) -> int:
-    """Return how many steps a plan takes: none that records a memory without those that name it."""
+    """Return the number of steps that fit: none that records a memory without those naming it."""
     if len(steps) <= MOST_STEPS:
         return len(steps)
-    made = {step.subject: at for at, step in enumerate(steps) if step.event == "recorded"}
+    makers = {step.subject: at for at, step in enumerate(steps) if step.event == "recorded"}
     fitting = MOST_STEPS
     while True:
         cut = [
             at
             for id_ in step_memory_ids(steps[fitting:])
-            if (at := made.get(id_, fitting)) < fitting
+            if (at := makers.get(id_, fitting)) < fitting
         ]
         if not cut:
             return fitting
@@ -125,23 +126,23 @@ def every(log: EventLog, *, with_bulk: bool = True) -> list[Plan]:
 
 
 def _histories(log: EventLog, *, with_bulk: bool = True) -> list[list[Event]]:
-    """Return what tells of each plan, in the order of the log."""
-    told: dict[str, list[Event]] = {}
+    """Return the events of each plan, in the order of the log."""
+    by_plan: dict[str, list[Event]] = {}
     for event in log.job_events(("planned",)):
         if with_bulk or not (isinstance(event.body, Planned) and event.body.job == BULK):
-            told[event.subject] = [event]
-    for event in log.job_events(("applied", "undone"), subjects=list(told)):
-        told[event.subject].append(event)
+            by_plan[event.subject] = [event]
+    for event in log.job_events(("applied", "undone"), subjects=list(by_plan)):
+        by_plan[event.subject].append(event)
     for event in log.events_between(("rejected",), 0, EVER):
-        if event.subject in told:  # else of a recommendation, or of a draft
-            told[event.subject].append(event)
-    return [sorted(events, key=lambda one: one.seq) for events in told.values()]
+        if event.subject in by_plan:  # else of a recommendation, or of a draft
+            by_plan[event.subject].append(event)
+    return [sorted(events, key=lambda event: event.seq) for events in by_plan.values()]
 
 
 def newest(log: EventLog) -> list[Plan]:
     """Return each job's newest plan, the newest first."""
-    told = [_plan_events(log, id_) for id_ in log_queries.newest_plan_ids(log)]
-    return _mark_stale(log, [_plan(events) for events in told])
+    histories = [_plan_events(log, id_) for id_ in log_queries.newest_plan_ids(log)]
+    return _mark_stale(log, [_plan(events) for events in histories])
 
 
 def find(log: EventLog, prefix: str) -> Plan:
@@ -156,7 +157,7 @@ def find(log: EventLog, prefix: str) -> Plan:
 
 
 def count_memories(events: Iterable[Event]) -> int:
-    """Return how many memories some events make or change."""
+    """Return the number of memories that some events make or change."""
     changes = (
         event for event in events if event.kind not in RECEIPTS or isinstance(event.body, Prompted)
     )
@@ -175,7 +176,7 @@ def keep_bulk(
 
     So it is listed, shown and undone as any other plan.
     """
-    id_ = derived_id(0, "plan", BULK, *events)[_HASH:]
+    id_ = content_id("plan", BULK, *events)
     planned = Planned(
         job=BULK,
         watermark=log.head(),
@@ -186,8 +187,8 @@ def keep_bulk(
         checks=tuple(checks),
     )
     applied = Applied(events=tuple(events), accepted=True)
-    done = Event(derived_id(0, "applied", id_), now, applied, id_)
-    log.append([Event(id_, now, planned, id_), done])
+    answer = Event(derived_id(0, "applied", id_), now, applied, id_)
+    log.append([Event(id_, now, planned, id_), answer])
     return find(log, id_)
 
 
@@ -241,10 +242,10 @@ def apply(
     )
     # an id that follows from the plan: of two who answer it at once one is told of a conflict
     so_far = (str(len(plan.applied)),) if plan.applied else ()
-    done = Event(derived_id(0, "applied", plan.id, *so_far), now, applied, plan.id, plan.project)
+    answer = Event(derived_id(0, "applied", plan.id, *so_far), now, applied, plan.id, plan.project)
     setting_changes.keep_settings(log, _cut(plan.body, wanted))
     try:
-        log.append([*events, done])
+        log.append([*events, answer])
     except BaseException:  # an interrupt too: the file is not to say what the log does not
         setting_changes.keep_settings(log, _cut(plan.body, wanted), is_undo=True)
         raise
@@ -263,24 +264,24 @@ def refuse(plan: Plan) -> NoReturn:
 
 def _of_plan(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
     """Return chosen steps in order; raise Conflict where there are none, or not in the plan."""
-    found, count = tuple(sorted({*chosen})), len(plan.body.steps)
-    if not found or not 0 <= found[0] <= found[-1] < count:
+    places, count = tuple(sorted({*chosen})), len(plan.body.steps)
+    if not places or not 0 <= places[0] <= places[-1] < count:
         raise Conflict(f"choose among the {count} steps of plan {plan.id}")
-    return found
+    return places
 
 
 def _with_makers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
     """Return steps and those that record what they name, in order."""
-    made = {step.subject: at for at, step in enumerate(planned.steps) if step.event == "recorded"}
-    found: set[int] = set()
+    makers = {step.subject: at for at, step in enumerate(planned.steps) if step.event == "recorded"}
+    places: set[int] = set()
     waiting = list(chosen)
     while waiting:
         at = waiting.pop()
-        if at not in found:
-            found.add(at)
+        if at not in places:
+            places.add(at)
             named = step_memory_ids([planned.steps[at]])
-            waiting += [made[id_] for id_ in named if id_ in made]
-    return tuple(sorted(found))
+            waiting += [makers[id_] for id_ in named if id_ in makers]
+    return tuple(sorted(places))
 
 
 def _cut(planned: Planned, places: Iterable[int]) -> Planned:
@@ -291,7 +292,13 @@ def _cut(planned: Planned, places: Iterable[int]) -> Planned:
 
 def events_of(planned: Planned, now: int) -> list[Event]:
     """Return the events that a plan would write if it were applied at a moment."""
-    return [_event(step, now) for step in planned.steps]
+    events: list[Event] = []
+    for step in planned.steps:
+        body = decode(step.event, msgspec.json.encode(step.body).decode())
+        id_ = step.subject if step.event == "recorded" else new_id(now)
+        whose = (step.project, step.session, None, step.trust)
+        events.append(Event(id_, now, body, step.subject, *whose))
+    return events
 
 
 def undo(log: EventLog, id_: str, now: int) -> Plan:
@@ -307,12 +314,12 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
         return plan
     if plan.state != "applied" and not plan.applied:
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
-    done = _cut(plan.body, sorted(plan.applied))
-    because = changes_since(log, [done]).reasons(done, set(plan.events), is_undo=True)
-    because += setting_changes.stale_settings(log, done, is_undo=True)
+    applied = _cut(plan.body, sorted(plan.applied))
+    because = changes_since(log, [applied]).reasons(applied, set(plan.events), is_undo=True)
+    because += setting_changes.stale_settings(log, applied, is_undo=True)
     if because:
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
-    setting_changes.keep_settings(log, done, is_undo=True)
+    setting_changes.keep_settings(log, applied, is_undo=True)
     undone = Undone(events=plan.events)
     # a bulk change may be undone more than once
     undone_id = new_id(now) if plan.body.job == BULK else derived_id(0, "undone", plan.id)
@@ -339,8 +346,8 @@ def reject(
     wanted = plan.open
     if chosen is not None:
         wanted = _with_namers(plan.body, _of_plan(plan, chosen))
-    if done := plan.applied.intersection(wanted):
-        raise Conflict(f"step {min(done) + 1} of plan {plan.id} was applied")
+    if applied := plan.applied.intersection(wanted):
+        raise Conflict(f"step {min(applied) + 1} of plan {plan.id} was applied")
     wanted = tuple(at for at in wanted if at in plan.open)
     if plan.state != "rejected" and (wanted or not plan.body.steps):
         body = Rejected(reason=reason, steps=None if wanted == plan.open else wanted)
@@ -351,31 +358,29 @@ def reject(
 
 def _with_namers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
     """Return steps and those that name what they would have recorded, in order."""
-    found = set(chosen)
-    gone = {planned.steps[at].subject for at in found if planned.steps[at].event == "recorded"}
+    places = set(chosen)
+    records = {planned.steps[at].subject for at in places if planned.steps[at].event == "recorded"}
     for at, step in enumerate(planned.steps):  # a step names only what was recorded before it
-        if at not in found and not gone.isdisjoint(step_memory_ids([step])):
-            found.add(at)
-            gone |= {step.subject} if step.event == "recorded" else set()
-    return tuple(sorted(found))
+        if at not in places and not records.isdisjoint(step_memory_ids([step])):
+            places.add(at)
+            records |= {step.subject} if step.event == "recorded" else set()
+    return tuple(sorted(places))
 
 
 def new_steps(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     """Return the steps but those that a person undid or rejected before, and those that rest on
     such a one.
     """
-    declined = {_mark(step) for events in _histories(log) for step in _declined(_plan(events))}
-    kept = [step for step in steps if _mark(step) not in declined]
-    gone = {step.subject for step in steps if step.event == "recorded"}
-    gone -= {step.subject for step in kept}
-    return [step for step in kept if gone.isdisjoint(step_memory_ids([step]))]
-
-
-def _declined(plan: Plan) -> Iterator[Step]:
-    """Yield the steps that a person rejected; of a plan that was undone all of them."""
-    for at, step in enumerate(plan.body.steps):
-        if plan.state == "undone" or at in plan.rejected:
-            yield step
+    declined = {
+        _mark(step)
+        for plan in map(_plan, _histories(log))
+        for at, step in enumerate(plan.body.steps)
+        if plan.state == "undone" or at in plan.rejected
+    }
+    open_steps = [step for step in steps if _mark(step) not in declined]
+    unrecorded = {step.subject for step in steps if step.event == "recorded"}
+    unrecorded -= {step.subject for step in open_steps}
+    return [step for step in open_steps if unrecorded.isdisjoint(step_memory_ids([step]))]
 
 
 def _mark(step: Step) -> tuple[str, str, str | None]:
@@ -399,7 +404,7 @@ def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | N
 
 
 def _acts(planned: Planned) -> list[bytes]:
-    """Return what the steps of a plan write, whatever the figures behind them."""
+    """Return the writes of a plan's steps, whatever the figures behind them."""
     steps = ((step.event, step.subject, step.body) for step in planned.steps)
     return [msgspec.json.encode(step) for step in steps]
 
@@ -410,7 +415,7 @@ def _find(log: EventLog, id_: str) -> Plan | None:
 
 
 def _plan_events(log: EventLog, id_: str) -> list[Event]:
-    """Return what tells of a plan; nothing where there is none."""
+    """Return the events of a plan; none where there is no plan."""
     kinds = Planned | Applied | Undone | Rejected
     return [event for event in log.events_for(id_) if isinstance(event.body, kinds)]
 
@@ -459,13 +464,6 @@ def _plan(events: Sequence[Event]) -> Plan:
 
 def _answered(plan: Plan, steps: Sequence[int] | None) -> frozenset[int]:
     return frozenset(plan.open if steps is None else set(steps).intersection(plan.open))
-
-
-def _event(step: Step, now: int) -> Event:
-    """Return the event of a step; one that records a memory has its id."""
-    body = decode(step.event, msgspec.json.encode(step.body).decode())
-    id_ = step.subject if step.event == "recorded" else new_id(now)
-    return Event(id_, now, body, step.subject, step.project, step.session, None, step.trust)
 
 
 _ALLOWED = frozenset(

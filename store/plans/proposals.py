@@ -7,7 +7,7 @@ recommendation's own plan is part of it, not another proposal.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Literal
 
 import msgspec
@@ -127,9 +127,16 @@ class Proposal(msgspec.Struct, frozen=True):
 
 def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -> list[Proposal]:
     """Return the proposals, of a state and sort or of all, the newest first."""
-    proposals = [
-        proposal for kind in _EVERY if sort in (None, kind) for proposal in _EVERY[kind](log, state)
-    ]
+    proposals: list[Proposal] = []
+    if sort in (None, "plan"):
+        every_plan = plans.every(log, with_bulk=state != "waiting")
+        proposals += [_of_plan(plan) for plan in every_plan if plan.body.job != "recommend"]
+    if sort in (None, "recommendation"):
+        proposals += map(_of_recommendation, recommendations.every(log))
+    if sort in (None, "lesson"):
+        drafts = lesson_proposals.every(log)
+        forgotten = _ids_forgotten(log, [draft.memory for draft in drafts if draft.memory])
+        proposals += [_of_draft(draft, forgotten) for draft in drafts]
     proposals.sort(key=lambda proposal: (-proposal.at, proposal.id))
     return [proposal for proposal in proposals if state in (None, proposal.state)]
 
@@ -226,28 +233,6 @@ def undo(log: EventLog, id_: str, now: int) -> Proposal:
     return find(log, id_)
 
 
-def _plans(log: EventLog, state: State | None) -> Iterator[Proposal]:
-    found = plans.every(log, with_bulk=state != "waiting")
-    return (_of_plan(plan) for plan in found if plan.body.job != "recommend")
-
-
-def _recommendations(log: EventLog, state: State | None) -> Iterator[Proposal]:
-    return map(_of_recommendation, recommendations.every(log))
-
-
-def _drafts(log: EventLog, state: State | None) -> Iterator[Proposal]:
-    drafts = lesson_proposals.every(log)
-    gone = _ids_forgotten(log, [draft.memory for draft in drafts if draft.memory is not None])
-    return (_of_draft(draft, gone) for draft in drafts)
-
-
-_EVERY: Mapping[Sort, Callable[[EventLog, State | None], Iterator[Proposal]]] = {
-    "plan": _plans,
-    "recommendation": _recommendations,
-    "lesson": _drafts,
-}
-
-
 def _of_plan(plan: Plan) -> Proposal:
     body = plan.body
     return Proposal(
@@ -274,8 +259,8 @@ def _of_plan(plan: Plan) -> Proposal:
 
 
 def _of_recommendation(recommendation: Recommendation) -> Proposal:
-    found = filter(None, map(_words, map(_change_of, recommendation.change.steps)))
-    text = next(found, "a memory that was erased")
+    texts = filter(None, map(_words, map(_change_of, recommendation.change.steps)))
+    text = next(texts, "a memory that was erased")
     return Proposal(
         id=recommendation.id,
         sort="recommendation",
@@ -295,7 +280,7 @@ def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
     body = draft.event.body
     assert isinstance(body, Proposed)
     because = (body.because,) if body.because else ()
-    said = {name: body.draft.get(name) for name in ("content", "kind")}
+    memory = {name: body.draft.get(name) for name in ("content", "kind")}
     return Proposal(
         id=draft.event.id,
         sort="lesson",
@@ -303,13 +288,13 @@ def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
         state="undone" if draft.memory in forgotten else _STATES[draft.state],
         at=draft.event.at,
         project=draft.event.project,
-        title=one_line(str(said["content"]), _LONGEST),
+        title=one_line(str(memory["content"]), _LONGEST),
         because=because,
         made=(
             Step(
                 event="recorded",
                 subject=draft.memory or draft.event.id,
-                body=said,
+                body=memory,
                 why="; ".join(because),
             ),
         ),
@@ -318,16 +303,16 @@ def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
 
 
 def _of_statement(log: EventLog, events: Sequence[Event]) -> Proposal:
-    first, memory = events[0], lesson_proposals.rule_id(events[0])
+    first, rule_id = events[0], lesson_proposals.rule_id(events[0])
     assert isinstance(first.body, Recorded)
     text = lesson_proposals.wording(first, events[1:])
-    said = {"content": text, "kind": lesson_proposals.accepted_kind(first.body)}
-    is_accepted = bool(log.present_ids([memory]))
+    kind = lesson_proposals.accepted_kind(first.body)
+    memory = rule_id if log.present_ids([rule_id]) else None
     return Proposal(
         id=first.id,
         sort="lesson",
         job=None,
-        state=_state_of_statement(log, events, memory if is_accepted else None),
+        state=_state_of_statement(log, events, memory),
         at=first.at,
         project=first.project,
         title=one_line(text, _LONGEST),
@@ -335,12 +320,12 @@ def _of_statement(log: EventLog, events: Sequence[Event]) -> Proposal:
         made=(
             Step(
                 event="recorded",
-                subject=memory if is_accepted else first.id,
-                body=said,
+                subject=memory or first.id,
+                body={"content": text, "kind": kind},
                 why="",
             ),
         ),
-        memory=memory if is_accepted else None,
+        memory=memory,
     )
 
 
@@ -380,8 +365,8 @@ def _change_of(step: Step, answer: State = "waiting") -> Changed:
         case "judged":
             changes = _fields(step, ("verdicts",))
         case "superseded" | "archived" | "staled":
-            kept = step.evidence.get("by_says", step.evidence.get("kept"))
-            changes = (Change("content", text, kept),)
+            after = step.evidence.get("by_says", step.evidence.get("kept"))
+            changes = (Change("content", text, after),)
             text = None
         case "restored":
             text, changes = None, (Change("content", None, text),)
@@ -413,26 +398,20 @@ def _title(body: Planned) -> str:
         return one_line(f"settings: {', '.join(set_)}", _LONGEST)
     if body.job == plans.BULK:
         return one_line(body.notes[0], _LONGEST)
-    return f"{body.job}: {_step_counts(body.steps)}"
+    counts = Counter(VERBS[step.event] for step in body.steps).most_common()
+    return f"{body.job}: {', '.join(f'{count} {verb}' for verb, count in counts) or 'nothing'}"
 
 
-def _step_counts(steps: Sequence[Step]) -> str:
-    """Return what steps do, the most frequent first: 3 replaced, 1 new."""
-    counts = Counter(VERBS[step.event] for step in steps)
-    return ", ".join(f"{count} {verb}" for verb, count in counts.most_common()) or "nothing"
-
-
-def _words(found: Changed) -> str | None:
+def _words(changed: Changed) -> str | None:
     """Return the words that a step is about: those that go, else those that come."""
-    told = (
-        found.text,
-        *(value for change in found.changes for value in (change.before, change.after)),
-    )
-    return next((one for one in told if isinstance(one, str)), None)
+    values = [changed.text]
+    for change in changed.changes:
+        values += [change.before, change.after]
+    return next((value for value in values if isinstance(value, str)), None)
 
 
 def steps(proposal: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
-    """Return what a yes does, memory by memory, from a step on; up to `most` of them, or all."""
+    """Return the changes a yes makes, memory by memory, from a step on; up to `most`, or all."""
     end = len(proposal.made) if most is None else min(start + most, len(proposal.made))
     return tuple(_change_of(proposal.made[at], _answer(proposal, at)) for at in range(start, end))
 

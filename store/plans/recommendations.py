@@ -12,20 +12,20 @@ import msgspec
 from msgspec.structs import replace
 
 from store.home.errors import Conflict, InvalidInput, NotFound
-from store.home.instants import EVER, derived_id, new_id
+from store.home.instants import new_id
 from store.log import log_queries
 from store.log.event_kinds import Accepted, Planned, Proposed, Rejected, Step, What
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.memories.memory import Memory
 from store.plans import plans
+from store.plans.lesson_proposals import histories
 from store.plans.plans import Plan
 from store.plans.staleness import changes_since
+from store.plans.steps import content_id
 
 About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
-
-_HASH = 10  # a ULID's letters from here on are those of its hash
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -64,24 +64,24 @@ def proposal(
         f"{memory.id} {memory.updated_at}"
         for memory in sorted(memories, key=lambda memory: memory.id)
     )
-    id_ = derived_id(0, "recommend", what, *parts)[_HASH:]
+    id_ = content_id("recommend", what, *parts)
     draft: dict[str, Any] = msgspec.to_builtins(change)
     ids = tuple(memory.id for memory in memories)
     body = Proposed(what=what, draft=draft, because=because, source_ids=ids)
     return Event(id_, now, body, id_, memories[0].project)
 
 
-def rejections(known: Iterable[Recommendation]) -> set[About]:
-    """Return what a person said no to, or took back: it is never proposed again."""
+def rejections(recommendations: Iterable[Recommendation]) -> set[About]:
+    """Return the changes a person rejected or took back: they are never proposed again."""
     return {
         _about(recommendation.what, recommendation.source_ids)
-        for recommendation in known
+        for recommendation in recommendations
         if recommendation.state in ("rejected", "undone")
     }
 
 
 def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
-    """Return whether a proposal was not made before, and nobody said no to it."""
+    """Return True if a proposal was not made before, and nobody said no to it."""
     body = event.body
     assert isinstance(body, Proposed)
     return _about(body.what, body.source_ids) not in declined and not log.present_ids([event.id])
@@ -89,11 +89,8 @@ def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
 
 def every(log: EventLog) -> list[Recommendation]:
     """Return all recommendations, the newest first."""
-    told: dict[str, list[Event]] = {}
-    for event in log.events_between(("proposed", "accepted", "rejected"), 0, EVER):
-        told.setdefault(event.subject, []).append(event)
     undone = log_queries.subjects_by_kind(log, ("undone",))["undone"]
-    read = (_read(events, undone) for events in told.values())
+    read = (_read(events, undone) for events in histories(log))
     recommendations = _mark_outdated(
         log, [recommendation for recommendation in read if recommendation]
     )
@@ -132,20 +129,11 @@ def accept(log: EventLog, prefix: str, now: int) -> Plan:
     if not recommendation.change.steps:
         raise Conflict(f"the memory that {recommendation.id} is about was erased: nothing is done")
     plan = plans.propose(log, plan_of(recommendation), now, recommendation.project)
-    done = plans.apply(log, plan.id, now, accepted=True)
+    applied = plans.apply(log, plan.id, now, accepted=True)
     if recommendation.plan is None:
-        log.append(
-            [
-                Event(
-                    new_id(now),
-                    now,
-                    Accepted(plan=plan.id),
-                    recommendation.id,
-                    recommendation.project,
-                )
-            ]
-        )
-    return done
+        body = Accepted(plan=plan.id)
+        log.append([Event(new_id(now), now, body, recommendation.id, recommendation.project)])
+    return applied
 
 
 def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> Recommendation:
@@ -156,17 +144,8 @@ def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> R
             f"{recommendation.id} was accepted: `mnemolog plans undo {recommendation.plan}`"
         )
     if recommendation.state != "rejected":
-        log.append(
-            [
-                Event(
-                    new_id(now),
-                    now,
-                    Rejected(reason=reason),
-                    recommendation.id,
-                    recommendation.project,
-                )
-            ]
-        )
+        body = Rejected(reason=reason)
+        log.append([Event(new_id(now), now, body, recommendation.id, recommendation.project)])
     return find(log, recommendation.id)
 
 
@@ -185,25 +164,16 @@ def _mark_outdated(
     log: EventLog, recommendations: Sequence[Recommendation]
 ) -> list[Recommendation]:
     """Return recommendations, those that wait and rest on what has changed as outdated ones."""
-    changes = changes_since(
-        log,
-        [
-            plan_of(recommendation)
-            for recommendation in recommendations
-            if recommendation.state == "pending"
-        ],
-    )
+    pending = [other for other in recommendations if other.state == "pending"]
+    changes = changes_since(log, [plan_of(recommendation) for recommendation in pending])
 
     def mark(recommendation: Recommendation) -> Recommendation:
-        changed = (
-            changes.reasons(plan_of(recommendation)) if recommendation.state == "pending" else ()
-        )
-        is_gone = recommendation.state == "pending" and not recommendation.change.steps
-        return (
-            replace(recommendation, state="outdated", changed=changed)
-            if changed or is_gone
-            else recommendation
-        )
+        if recommendation.state != "pending":
+            return recommendation
+        changed = changes.reasons(plan_of(recommendation))
+        if not changed and recommendation.change.steps:
+            return recommendation
+        return replace(recommendation, state="outdated", changed=changed)
 
     return list(map(mark, recommendations))
 

@@ -37,8 +37,8 @@ def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Ste
             raise ConfigError(f"{where} sets {table}, over what a plan could set: take it out")
         before, value = (config.setting(choices, name) for choices in (settings.choices, after))
         if before != value:
-            kept = config.kept_value(settings.home, name)
-            steps.append(_step(name, before, value, kept))
+            in_file = config.kept_value(settings.home, name)
+            steps.append(_step(name, before, value, in_file))
     return tuple(steps)
 
 
@@ -58,14 +58,14 @@ def planned_version(planned: Planned) -> tuple[str, str] | None:
     """Return the version before and the one that a plan accepts; None where it is a plan of
     something else.
     """
-    found = (
-        (step.before["value"], step.body["value"]) for step in planned.steps if _is_version(step)
-    )
-    return next(found, None)
+    for step in planned.steps:
+        if _is_version(step):
+            return step.before["value"], step.body["value"]
+    return None
 
 
 def needs_build(steps: Iterable[Step]) -> bool:
-    """Return whether what some steps set is true only once it is built."""
+    """Return True if what some steps set is true only once it is built."""
     built = "embedder", VERSION
     return any(step.event == "configured" and step.body["name"] in built for step in steps)
 
@@ -83,32 +83,34 @@ def _check_planned(name: str, file: str) -> None:
         )
 
 
-def _step(name: str, before: Any, value: Any, kept: Any) -> Step:
+def _step(name: str, before: Any, value: Any, in_file: Any) -> Step:
     return Step(
         event="configured",
         subject=f"setting:{name}",
         body={"name": name, "value": value},
         why=f"{name} from {before} to {value}",
-        before={"value": before, "kept": kept},
+        before={"value": before, "kept": in_file},
     )
 
 
 def kept_settings(log: EventLog) -> dict[str, Any]:
-    """Return what config.toml says of recall itself, but for the embedder, which is judged when it
+    """Return the settings of recall in config.toml, but for the embedder, which is judged when it
     is switched; `profiles.wal.recency` is one of a table.
     """
     settings: dict[str, Any] = {}
     for name in PLANNED:
-        if name != "embedder" and (kept := config.kept_value(_home(log), name)) is not None:
-            settings |= _flatten(name, kept)
+        if name != "embedder" and (value := config.kept_value(_home(log), name)) is not None:
+            settings |= _flatten(name, value)
     return settings
 
 
 def _flatten(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {name: value}
-    inner = (_flatten(f"{name}.{key}", one) for key, one in value.items())
-    return {key: one for found in inner for key, one in found.items()}
+    settings: dict[str, Any] = {}
+    for key, inner in value.items():
+        settings |= _flatten(f"{name}.{key}", inner)
+    return settings
 
 
 def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]:
@@ -126,8 +128,8 @@ def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]
 
 def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
     """Return settings with what some steps set."""
-    said = {str(step.body["name"]): str(step.body["value"]) for step in _of(steps)}
-    return config.change_choices(choices, said)
+    changes = {str(step.body["name"]): str(step.body["value"]) for step in _of(steps)}
+    return config.change_choices(choices, changes)
 
 
 def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> None:
@@ -144,8 +146,8 @@ def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> 
         )
     if (other := config.kept_value(_home(log), "trial.plan")) not in (None, plan):
         raise Conflict(f"plan {other} is being tried: `mnemolog plans trial {other} --stop` first")
-    said = [f"{step.body['name']}={step.body['value']}" for step in _of(planned.steps)]
-    config.keep(_home(log), {"trial.plan": plan, "trial.until": until, "trial.set": said})
+    changes = [f"{step.body['name']}={step.body['value']}" for step in _of(planned.steps)]
+    config.keep(_home(log), {"trial.plan": plan, "trial.until": until, "trial.set": changes})
 
 
 def trial_end(log: EventLog, plan: str) -> datetime | None:
@@ -165,19 +167,19 @@ def end_trial(log: EventLog, plan: str) -> bool:
 
 
 def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> tuple[str, ...]:
-    """Return which settings of a plan config.toml says otherwise since it was made, or applied."""
-    found = []
+    """Return the settings of a plan that changed in config.toml since it was made, or applied."""
+    reasons = []
     for step in _of(planned.steps):
         name = step.body["name"]
         wanted = step.body["value"] if is_undo else step.before["kept"]
         if (now := config.kept_value(_home(log), name)) != wanted:
             text = "no longer set" if now is None else f"set to {now}"
-            found.append(f"{name} was {text} in config.toml since")
-    return tuple(found)
+            reasons.append(f"{name} was {text} in config.toml since")
+    return tuple(reasons)
 
 
 def planned_embedder(steps: Iterable[Step], *, is_undo: bool = False) -> str | None:
-    """Return what some steps make the embedder, or made it from; None where they change none."""
+    """Return the embedder that some steps set, or replaced; None where they change none."""
     for step in _of(steps):
         if step.body["name"] == "embedder":
             return str(step.before["value"] if is_undo else step.body["value"])

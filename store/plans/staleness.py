@@ -36,7 +36,7 @@ class Changes(msgspec.Struct, frozen=True):
     def reasons(
         self, plan: Planned, own: Set[str] = frozenset(), *, is_undo: bool = False
     ) -> tuple[str, ...]:
-        """Return what changed since a plan was made of what it rests on.
+        """Return the changes since a plan was made to what it rests on.
 
         `own` are the events that carried it out, or a part of it: of what they changed, what
         changed since then. An undoing asks for no keys.
@@ -61,17 +61,21 @@ class Changes(msgspec.Struct, frozen=True):
                     yield f"{key} was given a value since"
 
 
-def changes_since(log: EventLog, made: Sequence[Planned]) -> Changes:
-    """Return what was said since plans were made."""
-    if not made:
+def changes_since(log: EventLog, plans: Sequence[Planned]) -> Changes:
+    """Return the changes to memories and keys since plans were made."""
+    if not plans:
         return Changes({}, (), {})
-    gone = log.undone_ids(log.head())
-    ids = sorted({id_ for plan in made for id_ in step_memory_ids(plan.steps)})
-    least = min(plan.watermark for plan in made)
+    undone = log.undone_ids(log.head())
+    ids = sorted({id_ for plan in plans for id_ in step_memory_ids(plan.steps)})
+    first = min(plan.watermark for plan in plans)
     held = _keys_held_by(log, ids)
-    wanted = set[Key]().union(*(_keys(plan, held) for plan in made))
-    keys = _of_keys(log, least, wanted, gone) if wanted else ()
-    return Changes(_of_memories(log, ids, least, gone), keys, held)
+    wanted = set[Key]().union(*(_keys(plan, held) for plan in plans))
+    keys = _of_keys(log, first, wanted, undone) if wanted else ()
+    memories: dict[str, list[EventLine]] = {}
+    for line in log_queries.other_changes_of(log, ids, sorted(_HARMLESS), first):
+        if line.id not in undone:
+            memories.setdefault(line.subject, []).append(line)
+    return Changes(memories, keys, held)
 
 
 def step_memory_ids(steps: Sequence[Step]) -> Iterator[str]:
@@ -79,19 +83,9 @@ def step_memory_ids(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         yield step.subject
         for name in ("by", "target"):
-            if isinstance(found := step.body.get(name), str):
-                yield found
+            if isinstance(id_ := step.body.get(name), str):
+                yield id_
         yield from step.body.get("source_ids", ())
-
-
-def _of_memories(
-    log: EventLog, ids: Sequence[str], after: int, gone: Set[str]
-) -> dict[str, Sequence[EventLine]]:
-    found: dict[str, list[EventLine]] = {}
-    for line in log_queries.other_changes_of(log, ids, sorted(_HARMLESS), after):
-        if line.id not in gone:
-            found.setdefault(line.subject, []).append(line)
-    return dict(found)
 
 
 def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
@@ -100,23 +94,23 @@ def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
 
 
 def _of_keys(
-    log: EventLog, after: int, wanted: Set[Key], gone: Set[str]
+    log: EventLog, after: int, wanted: Set[Key], undone: Set[str]
 ) -> list[tuple[int, str, Key]]:
-    """Return where a memory became the value of a key, and by which event, in order."""
-    facts = [fact for fact in log_queries.new_facts_with_key(log, after) if fact.id not in gone]
-    found: list[tuple[int, str, Key | None]]
-    found = [(fact.seq, fact.id, (fact.project, fact.key)) for fact in facts]
-    restorings = [line for line in log_queries.restorings(log, after) if line.id not in gone]
+    """Return the seq, event and key of each memory that became the value of a key, in order."""
+    facts = [fact for fact in log_queries.new_facts_with_key(log, after) if fact.id not in undone]
+    changes: list[tuple[int, str, Key | None]]
+    changes = [(fact.seq, fact.id, (fact.project, fact.key)) for fact in facts]
+    restorings = [line for line in log_queries.restorings(log, after) if line.id not in undone]
     held = _keys_held_by(log, [line.subject for line in restorings])
-    found += [(line.seq, line.id, held.get(line.subject)) for line in restorings]
-    return sorted((seq, id_, key) for seq, id_, key in found if key is not None and key in wanted)
+    changes += [(line.seq, line.id, held.get(line.subject)) for line in restorings]
+    return sorted((seq, id_, key) for seq, id_, key in changes if key is not None and key in wanted)
 
 
 def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     """Return the keys that a plan would give a value, and those of the memories it touches."""
     steps = (step for step in plan.steps if step.event == "recorded")
-    given = {(step.project, key) for step in steps if (key := step.body.get("key"))}
-    return given.union(held[id_] for id_ in step_memory_ids(plan.steps) if id_ in held)
+    keys = {(step.project, key) for step in steps if (key := step.body.get("key"))}
+    return keys.union(held[id_] for id_ in step_memory_ids(plan.steps) if id_ in held)
 
 
 # Taken back: memories as they are without a plan that was undone, for who folds event by event.

@@ -37,6 +37,11 @@ _HASH = 10  # a ULID's letters from here on are those of its hash
 _SHOWN = 300  # characters of a text that goes, in `before`
 
 
+def content_id(*parts: str) -> str:
+    """Return the id that always stands for `parts`, whenever it is made: the hash of a ULID."""
+    return derived_id(0, *parts)[_HASH:]
+
+
 def result_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
     """Return the id of what a job makes: the same of the same sources, however often it runs.
 
@@ -46,10 +51,10 @@ def result_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
 
 
 def least_trust(sources: Sequence[Memory]) -> Trust:
-    """Return how far to trust what was made of some memories: as far as the least of them."""
+    """Return the trust in what was made of some memories: that of the least trusted one."""
     least = max((TRUSTS.index(memory.trust) for memory in sources), default=TRUSTS.index("agent"))
-    found: Trust = msgspec.convert(TRUSTS[least], Trust)
-    return found
+    trust: Trust = msgspec.convert(TRUSTS[least], Trust)
+    return trust
 
 
 def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Step:
@@ -116,7 +121,7 @@ def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any
     text = msgspec.json.encode(adopted.policy, order="sorted").decode()
     return Step(
         event="adopted",
-        subject=derived_id(0, "policy", text)[_HASH:],
+        subject=content_id("policy", text),
         body=_fields(adopted),
         why=why,
         before=dict(before),
@@ -125,7 +130,7 @@ def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any
 
 
 def visible_fields(memory: Memory) -> dict[str, Any]:
-    """Return what a person sees of a memory that goes."""
+    """Return the fields that a person sees of a memory that goes."""
     return {"content": memory.content[:_SHOWN]}
 
 

@@ -209,9 +209,7 @@ def _assignments() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
     ]
     names += [("token", name, name, is_token, is_opaque) for name in _TOKEN_NAMES.split()]
     names += [
-        ("token", "token", r"token(?<!\.svg\?token)", is_token, is_opaque)
-    ]  # a badge's is public
-    names += [
+        ("token", "token", r"token(?<!\.svg\?token)", is_token, is_opaque),  # a badge's is public
         ("token", "key", f"key(?:{_OF_KEY})", is_token, is_opaque),
         ("token", "key", rf"key(?<=[_.-]key){_OTHER_KEY}", is_opaque, is_mixed_opaque),
         ("token", "key", rf"key(?<=[a-z0-9]key){_OTHER_KEY}", is_mixed_opaque, is_mixed_opaque),
