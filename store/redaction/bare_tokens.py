@@ -80,7 +80,7 @@ def find_bare_tokens(text: str, starts: Iterable[int]) -> Iterator[tuple[int, in
 
 
 def is_bare_token(value: str) -> bool:
-    """Return whether a word looks drawn at random, and neither a name, an id nor a digest."""
+    """Return True if a word looks drawn at random, and neither a name, an id nor a digest."""
     if FILE_ENDING.search(value) or UUID.search(value) or _ULID.fullmatch(value):
         return False
     if _CONSTANT.fullmatch(value) or not is_random(value):

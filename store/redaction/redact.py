@@ -63,7 +63,7 @@ class Joined(msgspec.Struct, frozen=True):
     befores: tuple[int, ...]
 
     def before(self, start: int, end: int) -> tuple[int, int]:
-        """The place where a part of this text stood; `end` is behind its last character."""
+        """Return the place where a part of this text stood; `end` is behind its last character."""
         return self._place(start), self._place(end - 1) + 1
 
     def first_gap(self, start: int) -> int:
@@ -88,7 +88,13 @@ def join_wraps(text: str) -> Joined | None:
     """Return a text without the ends of lines that look broken at a width; None: it has none."""
     if len(text) <= WIDE or "\n" not in text:
         return None
-    return _without(text, list(_wraps(text)))
+    gaps: list[tuple[int, int]] = []
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        if end - start >= WIDE and (match := _HARD.search(text, end - 2, end + 2)):
+            gaps.append(match.span())
+        start = end + 1
+    return _without(text, gaps)
 
 
 def long_words(text: str) -> Joined | None:
@@ -111,14 +117,6 @@ def long_words(text: str) -> Joined | None:
 def fold_wide_forms(text: str) -> str:
     """Return `text` with the wide forms of ASCII characters as those characters, of one length."""
     return _WIDE_FORM.sub(lambda match: chr(ord(match[0]) - 0xFEE0), text)
-
-
-def _wraps(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    while (end := text.find("\n", start)) >= 0:
-        if end - start >= WIDE and (match := _HARD.search(text, end - 2, end + 2)):
-            yield match.span()
-        start = end + 1
 
 
 def _without(text: str, gaps: list[tuple[int, int]]) -> Joined | None:
@@ -156,18 +154,14 @@ def _by_root(patterns: Sequence[Pattern]) -> _Groups:
         of_cue.setdefault(pattern.cue, []).append((place, pattern))
     groups: dict[str, list[tuple[str, list[tuple[int, Pattern]]]]] = {}
     for cue, its in of_cue.items():
-        groups.setdefault(next((root for root in _ROOTS if root in cue), cue), []).append(
-            (cue, its)
-        )
+        root = next((root for root in _ROOTS if root in cue), cue)
+        groups.setdefault(root, []).append((cue, its))
     return tuple(groups.items())
 
 
-def _version() -> str:
-    shapes = [(pattern.kind, pattern.cue, pattern.expression) for pattern in (*ISSUED, *NAMED)]
-    return hashlib.sha256(repr((shapes, bare_tokens.VERSION)).encode()).hexdigest()[:8]
-
-
-VERSION = _version()  # of the patterns: what was built with others is built anew
+_SHAPES = [(pattern.kind, pattern.cue, pattern.expression) for pattern in (*ISSUED, *NAMED)]
+# of the patterns: what was built with others is built anew
+VERSION = hashlib.sha256(repr((_SHAPES, bare_tokens.VERSION)).encode()).hexdigest()[:8]
 _ROOTS = ("pass", "auth", "key", "token", "secret", "sess", "login")
 _BLOCK_CUES, _WORD_CUES, _NAMED_CUES = (
     _by_root(BLOCKS),
@@ -192,7 +186,7 @@ def find(text: str) -> list[Secret]:
     if is_word and (len(text) < LONG or _ULID.fullmatch(text)):
         return []
     if "[redacted:" in text:
-        text = _REDACTED.sub(_blank, text)
+        text = _REDACTED.sub(lambda match: "\x00" * len(match[0]), text)
     if not text.isascii():
         text = fold_wide_forms(text)
     secrets, cued = _scan(text)
@@ -211,13 +205,13 @@ def redact(text: str) -> str:
     with _looking_up:
         if text in _clean_texts:
             return text
-    found = _replace_secrets(text)
-    if found == text:
+    redacted = _replace_secrets(text)
+    if redacted == text:
         with _looking_up:
             _clean_texts[text] = None
             while len(_clean_texts) > _MOST_CACHED:
                 del _clean_texts[next(iter(_clean_texts))]
-    return found
+    return redacted
 
 
 _CACHED_FROM, _MOST_CACHED = 4_096, 64  # characters; texts
@@ -231,10 +225,8 @@ def _replace_secrets(text: str) -> str:
     while secrets := find(text):
         pieces, end = [], 0
         for secret in secrets:
-            pieces += [
-                text[end : secret.start],
-                _label(secret.kind, text[secret.start : secret.end]),
-            ]
+            label = _label(secret.kind, text[secret.start : secret.end])
+            pieces += [text[end : secret.start], label]
             end = secret.end
         text = "".join([*pieces, text[end:]])
     return text
@@ -283,7 +275,9 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
             start, end = long.before(secret.start, secret.end)
             secrets.append(Secret(secret.kind, start, end))
     if not text.isalnum():  # a name and its value have something between them
-        lowered = _lower(text)
+        lowered = text.lower()
+        if len(lowered) != len(text):
+            lowered = text.replace("\u0130", "i").lower()  # the one letter that grows
         secrets += _matches(_patterns_in(_NAMED_CUES, lowered), lowered, text)
         secrets += [
             Secret(kind, start, end)
@@ -320,59 +314,49 @@ def _merge_joined(secrets: list[Secret], whole: Joined, more: list[Secret]) -> l
         start, end = whole.before(secret.start, secret.end)
         if end - start > secret.end - secret.start:  # something was taken out within it
             wide.append(Secret(secret.kind, start, end))
-    kept: list[Secret] = []
-    for secret in sorted((*wide, *secrets), key=lambda one: one.start) if wide else secrets:
-        if kept and secret.start < kept[-1].end:
-            before = kept.pop()
+    if wide:
+        secrets = sorted((*wide, *secrets), key=lambda secret: secret.start)
+    merged: list[Secret] = []
+    for secret in secrets:
+        if merged and secret.start < merged[-1].end:
+            before = merged.pop()
             secret = replace(before, end=max(before.end, secret.end))
-        kept.append(secret)
-    return kept
+        merged.append(secret)
+    return merged
 
 
-def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
-    """The secrets that `patterns` match in `seen` and accept in `text`, which is as long."""
+def _matches(patterns: Sequence[Pattern], folded: str, text: str) -> list[Secret]:
+    """Return the secrets that `patterns` match in `folded` and accept in `text`, as long as it."""
     secrets = []
     for pattern in patterns:
-        for match in pattern.regex.finditer(seen):
+        for match in pattern.regex.finditer(folded):
             start, end = match.span(match.lastindex or 0)
             if pattern.is_secret(text[start:end]):
                 secrets.append(Secret(pattern.kind, start, end))
     return secrets
 
 
-def _patterns_in(groups: _Groups, seen: str) -> list[Pattern]:
-    """Return the patterns whose cue is in `seen`, in their order."""
-    there: list[tuple[int, Pattern]] = []
+def _patterns_in(groups: _Groups, text: str) -> list[Pattern]:
+    """Return the patterns whose cue is in `text`, in their order."""
+    cued: list[tuple[int, Pattern]] = []
     for root, cues in groups:
-        if root in seen:
+        if root in text:
             for cue, patterns in cues:
-                if cue in seen:
-                    there += patterns
-    return [pattern for _, pattern in sorted(there, key=itemgetter(0))]
-
-
-def _lower(text: str) -> str:
-    """Return `text` in lower case and of the same length."""
-    lowered = text.lower()
-    if len(lowered) == len(text):
-        return lowered
-    return text.replace("\u0130", "i").lower()  # the one letter that grows
+                if cue in text:
+                    cued += patterns
+    return [pattern for _, pattern in sorted(cued, key=itemgetter(0))]
 
 
 def _without_overlaps(secrets: list[Secret]) -> list[Secret]:
     """Return `secrets` by position; of secrets that overlap, those of the earlier pattern stay."""
-    kept: list[Secret] = []
+    apart: list[Secret] = []
     for secret in secrets:
-        place = bisect(kept, secret.start, key=lambda other: other.start)
-        is_free_before = place == 0 or kept[place - 1].end <= secret.start
-        is_free_after = place == len(kept) or secret.end <= kept[place].start
+        place = bisect(apart, secret.start, key=lambda other: other.start)
+        is_free_before = place == 0 or apart[place - 1].end <= secret.start
+        is_free_after = place == len(apart) or secret.end <= apart[place].start
         if is_free_before and is_free_after:
-            kept.insert(place, secret)
-    return kept
-
-
-def _blank(match: re.Match[str]) -> str:
-    return "\x00" * len(match[0])
+            apart.insert(place, secret)
+    return apart
 
 
 def _label(kind: str, secret: str) -> str:

@@ -9,17 +9,17 @@ import re
 
 
 def is_blank(value: str) -> bool:
-    """Say whether `value` is a secret blacked out: of hardly any characters, or `xxxx`, `***`."""
+    """Return True if `value` is a blacked-out secret: `xxxx`, `***`, hardly any characters."""
     return len(set(value)) < 4 or _is_masked(value)
 
 
 def is_placeholder(value: str) -> bool:
-    """Say whether `value` stands for a secret without being one: `${VAR}`, `<key>`, `changeme`."""
+    """Return True if `value` only stands for a secret: `${VAR}`, `<key>`, `changeme`."""
     return is_blank(value) or _stands_for_a_secret(value)
 
 
 def is_varied(value: str) -> bool:
-    """Say whether `value`, of a shape that one issuer has, is more than the shape filled up.
+    """Return True if `value`, of a shape that one issuer has, is more than the shape filled up.
 
     What it spells is no excuse: a key with `EXAMPLE` in it is no less a key.
     """
@@ -35,7 +35,7 @@ def is_mixed(value: str) -> bool:
 
 
 def is_high_entropy(value: str) -> bool:
-    """Say whether a piece of `value` looks drawn at random: no name, no version, no sentence."""
+    """Return True if a piece of `value` looks drawn at random: no name, no version, no sentence."""
     pieces = [piece for piece in SEPARATOR.split(value) if len(piece) >= _SHORT]
     is_one_case = value.upper() == value or value == value.lower()
     if is_one_case:
@@ -50,12 +50,12 @@ def is_high_entropy(value: str) -> bool:
 
 
 def is_hex(value: str) -> bool:
-    """Say whether `value` may be a digest: nothing but hexadecimal digits of one case."""
+    """Return True if `value` may be a digest: nothing but hexadecimal digits of one case."""
     return _HEX.fullmatch(value) is not None
 
 
 def is_prefixed_token(value: str) -> bool:
-    """Say whether `value` is a credential that opens with its issuer's name: `acme_`, `acme-pat-`.
+    """Return True if `value` is a credential behind its issuer's name: `acme_`, `acme-pat-`.
 
     Digests and ids are written the same way; they stay unless a word before them says
     otherwise, and so does a slug of many words with anything behind it.
@@ -66,7 +66,8 @@ def is_prefixed_token(value: str) -> bool:
     if match := UUID.search(head):
         return not _ACCESS_WORDS.isdisjoint(SEPARATOR.split(head[: match.start()].lower()))
     pieces = SEPARATOR.split(head)
-    start = next((at for at, one in enumerate(pieces) if at and not _is_plain(one)), len(pieces))
+    later = enumerate(pieces[1:], 1)
+    start = next((at for at, piece in later if not _is_plain(piece)), len(pieces))
     prefix, tail = pieces[:start], "-".join(pieces[start:])
     words = {word.lower() for word in prefix}
     is_secret = not words.isdisjoint(_SECRET_WORDS)
@@ -86,7 +87,7 @@ def is_prefixed_token(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Say whether `value`, given to a name like `password`, is one and not code or a word."""
+    """Return True if `value`, given to a name like `password`, is one and not code or a word."""
     if is_placeholder(value) or _is_code(value):
         return False
     return _DIGIT.search(value) is not None or _SYMBOL.search(value) is not None
@@ -97,10 +98,8 @@ def is_url_password(value: str) -> bool:
 
 
 def is_token(value: str) -> bool:
-    """Say whether `value`, given to a name like `token` or `api_key`, is a credential."""
-    if len(value) < 10 or is_blank(value) or _is_code(value):
-        return False
-    if len(set(value)) < _VARIED:
+    """Return True if `value`, given to a name like `token` or `api_key`, is a credential."""
+    if len(value) < 10 or not is_varied(value) or _is_code(value):
         return False
     if _has_letters_and_digits(value) and not _stands_for_a_secret(value):
         return not all(_WORDY.fullmatch(part) for part in _PART.split(value))
@@ -108,22 +107,22 @@ def is_token(value: str) -> bool:
 
 
 def is_opaque(value: str) -> bool:
-    """Say whether `value`, given to a name that may mean another kind of key, is a credential."""
+    """Return True if `value`, given to a name that may be another kind of key, is a credential."""
     return len(value) >= _SECRET_TAIL and is_token(value) and is_high_entropy(value)
 
 
 def is_mixed_opaque(value: str) -> bool:
-    """Say whether `value`, given to a name that says little, is a credential and not a digest."""
+    """Return True if `value`, given to a vague name, is a credential and not a digest."""
     return is_opaque(value) and value.upper() != value != value.lower()
 
 
 def is_drawn(value: str) -> bool:
-    """Say whether `value`, where nothing but a credential stands, is one: before a host's name."""
+    """Return True if `value`, in a place for credentials alone (before a host's name), is one."""
     return len(value) >= _SECRET_TAIL and is_varied(value) and is_high_entropy(value)
 
 
 def is_stored(value: str) -> bool:
-    """Say whether `value`, stored as a secret, is one and not a word that stands for it."""
+    """Return True if `value`, stored as a secret, is one and not a word that stands for it."""
     return not is_placeholder(value) and not _SLUG.fullmatch(value)
 
 
@@ -138,12 +137,12 @@ def is_given_password(value: str) -> bool:
 
 
 def is_lettered(value: str) -> bool:
-    """Say whether letters alone, given to a name like `password`, are words run together."""
+    """Return True if letters alone, given to a name like `password`, are words run together."""
     return value.isalpha() and value.islower() and not is_placeholder(value) and not _is_code(value)
 
 
 def is_flag_password(value: str) -> bool:
-    """Say whether `value`, right behind a short flag, is a password and not a port."""
+    """Return True if `value`, right behind a short flag, is a password and not a port."""
     return not value.isdigit() and is_url_password(value) and not _is_code(value)
 
 

@@ -36,7 +36,7 @@ class Pattern:
 
 
 def _at_start(prefix: str) -> str:
-    """The expression of `prefix` where a word starts, or after an escape: `\\n`, `%3D`.
+    """Return the expression of `prefix` where a word starts, or after an escape: `\\n`, `%3D`.
 
     What stands before is looked at after the prefix is found, which `re` finds far faster.
     """
@@ -273,15 +273,16 @@ _MEMBER = re.compile(r":\s{0,9}\"([^\"\\\s\x00]{4,}+)\"")
 
 
 def container_secrets(lowered: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the kind, start and end of what may be a secret in lower-cased text; `is_contained`
-    judges it as it is written.
+    """Yield the kind, start and end of what may be a secret in lower-cased text;
+    `is_container_secret` judges it as it is written.
     """
     if "cookie" in lowered:
         for header in _COOKIES.finditer(lowered):
             for pair in _COOKIE.finditer(lowered, *header.span(1)):
                 yield "cookie", *pair.span(1)
     if "secret" in lowered and "data" in lowered and _SECRET.search(lowered):
-        for start, end in _documents(lowered):
+        starts = [0, *(match.end() for match in _DOCUMENT.finditer(lowered)), len(lowered)]
+        for start, end in pairwise(starts):
             if _SECRET.search(lowered, start, end):
                 for blocks, values in ((_DATA, _LINE), (_OBJECT, _MEMBER)):
                     for block in blocks.finditer(lowered, start, end):
@@ -291,8 +292,3 @@ def container_secrets(lowered: str) -> Iterator[tuple[str, int, int]]:
 
 def is_container_secret(kind: str, value: str) -> bool:
     return is_drawn(value) if kind == "cookie" else is_stored(value)
-
-
-def _documents(text: str) -> Iterator[tuple[int, int]]:
-    starts = [0, *(match.end() for match in _DOCUMENT.finditer(text)), len(text)]
-    yield from pairwise(starts)
