@@ -232,7 +232,7 @@ def _sentences(prompt: str, start: int, end: int, line: int, after: str) -> Iter
 # Features of a part, as strings; each is hashed into one of BUCKETS.
 
 
-def features(prompt: str, rows: Sequence[Line], found: Sequence[Part]) -> list[list[str]]:
+def features(prompt: str, rows: Sequence[Line], pieces: Sequence[Part]) -> list[list[str]]:
     """Return the features of each part that is not quoted by its form; of the others, none."""
     solid = [number for number, row in enumerate(rows) if row.shape != "blank"]
     order = {number: place for place, number in enumerate(solid)}
@@ -245,10 +245,10 @@ def features(prompt: str, rows: Sequence[Line], found: Sequence[Part]) -> list[l
     overall += [f"lines {_size(len(solid))}", f"blocks {_size(len(set(blocks)))}"]
     result: list[list[str]] = []
     heads: dict[int, list[str]] = {}  # the words before a line's colon
-    for part in found:
+    for part in pieces:
         if part.place == "before":
             heads[part.line] = _words(prompt[part.start : part.end])
-    for part in found:
+    for part in pieces:
         if part.author is not None:
             result.append([])
             continue
@@ -270,9 +270,9 @@ def features(prompt: str, rows: Sequence[Line], found: Sequence[Part]) -> list[l
             f"prose {shape in _PROSE} of {_size(len(shapes))}",
         ]  # fmt: skip
         own = [shapes[i] for i in range(len(shapes)) if blocks[i] == blocks[at]]
-        names += [f"in block {one}" for one in set(own) - _PROSE]
-        names += [f"earlier {one}" for one in set(shapes[:at]) - _PROSE]
-        names += [f"later {one}" for one in set(shapes[at + 1 :]) - _PROSE]
+        names += [f"in block {other}" for other in set(own) - _PROSE]
+        names += [f"earlier {other}" for other in set(shapes[:at]) - _PROSE]
+        names += [f"later {other}" for other in set(shapes[at + 1 :]) - _PROSE]
         names += overall
         # the words that introduce it: those before its colon, or the nearest line that ends in one
         if part.place in ("after", "quotation") and part.line in heads:
@@ -328,32 +328,32 @@ def _outline(text: str) -> str:
 
 
 def neighbour_features(
-    rows: Sequence[Line], found: Sequence[Part], shares: npt.NDArray[np.float32]
+    rows: Sequence[Line], pieces: Sequence[Part], shares: npt.NDArray[np.float32]
 ) -> list[list[str]]:
-    """Return what the first model decided about the parts around each, [n]."""
+    """Return features of the first model's decisions about the parts around each, [n]."""
     quoted = [
         _level(1.0 if part.author else 1.0 - share[0])
-        for part, share in zip(found, shares, strict=True)
+        for part, share in zip(pieces, shares, strict=True)
     ]
-    blocks = [rows[part.line].block for part in found]
+    blocks = [rows[part.line].block for part in pieces]
     program = _level(float(shares[:, 2].mean())) if len(shares) else ""
-    chance = np.array([1.0 if part.author else 1.0 - shares[j][0] for j, part in enumerate(found)])
+    chance = np.array([1.0 if part.author else 1.0 - shares[j][0] for j, part in enumerate(pieces)])
     within: dict[int, list[int]] = {}  # the parts of each block
     for place, block in enumerate(blocks):
         within.setdefault(block, []).append(place)
     near = {block: chance[places] for block, places in within.items()}
     first = {block: places[0] for block, places in within.items()}
     result = []
-    for i in range(len(found)):
+    for i in range(len(pieces)):
         same = np.delete(near[blocks[i]], i - first[blocks[i]])
         names = [f"it {quoted[i]}", f"program {program}"]
         for name, j in (("back", i - 1), ("back 2", i - 2), ("on", i + 1), ("on 2", i + 2)):
-            if 0 <= j < len(found):
+            if 0 <= j < len(pieces):
                 gap = "+" if blocks[j] == blocks[i] else "|"
                 names += [f"{name} {gap} {quoted[j]}"]
                 if name in ("back", "on"):
                     names.append(f"it {quoted[i]} {name} {gap} {quoted[j]}")
-        if 0 < i < len(found) - 1:
+        if 0 < i < len(pieces) - 1:
             names.append(f"between {quoted[i - 1]} {quoted[i + 1]}")
         if len(same):
             mean, most = float(same.mean()), float(same.max())
@@ -408,30 +408,30 @@ class Authorship(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=8)  # a prompt's event and its statements ask in turn
 def read_authors(prompt: str) -> Authorship:
-    """Return who wrote which part of a prompt.
+    """Return the author of each part of a prompt.
 
     A line of plain words, without a colon or a quotation, was typed.
     """
     rows = lines(prompt)
-    found = parts(prompt, rows)
-    if len(found) == 1 and found[0].author is None:
-        return Authorship((replace(found[0], author="typed"),), "typed")
-    open_ = [place for place, part in enumerate(found) if part.author is None]
+    pieces = parts(prompt, rows)
+    if len(pieces) == 1 and pieces[0].author is None:
+        return Authorship((replace(pieces[0], author="typed"),), "typed")
+    open_ = [place for place, part in enumerate(pieces) if part.author is None]
     if not open_:
-        return Authorship(tuple(found), "quoted" if found else "typed")
+        return Authorship(tuple(pieces), "quoted" if pieces else "typed")
     model = _model()
-    names = features(prompt, rows, found)
-    shares = np.tile(np.array([0.0, 1.0, 0.0], np.float32), (len(found), 1))
+    names = features(prompt, rows, pieces)
+    shares = np.tile(np.array([0.0, 1.0, 0.0], np.float32), (len(pieces), 1))
     shares[open_] = model.shares(0, [names[place] for place in open_])
-    around = neighbour_features(rows, found, shares)
+    around = neighbour_features(rows, pieces, shares)
     shares[open_] = model.shares(1, [names[place] + around[place] for place in open_])
     if float(shares[open_, 2].mean()) >= PROGRAM:
-        return Authorship(tuple(replace(part, author="program") for part in found), "program")
+        return Authorship(tuple(replace(part, author="program") for part in pieces), "program")
     for place in open_:
         is_typed = shares[place, 0] >= TYPED
-        found[place] = replace(found[place], author="typed" if is_typed else "quoted")
-    is_any = any(part.author == "typed" for part in found)
-    return Authorship(tuple(found), "typed" if is_any else "quoted")
+        pieces[place] = replace(pieces[place], author="typed" if is_typed else "quoted")
+    is_any = any(part.author == "typed" for part in pieces)
+    return Authorship(tuple(pieces), "typed" if is_any else "quoted")
 
 
 def author_of(prompt: str, *, is_unattended: bool = False) -> Writer:

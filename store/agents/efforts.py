@@ -161,56 +161,56 @@ _CAME: tuple[tuple[re.Pattern[str], Effort], ...] = (
 
 
 def command_effort(line: str, output: str) -> Effort | None:
-    """Return what a command was for, by its own words or else by what it wrote."""
-    known = effort(line)
-    if known not in (None, "lint") or not line or not output or only_looks(line):
-        return known
+    """Return the purpose of a command, by its own words or else by what it wrote."""
+    named = effort(line)
+    if named not in (None, "lint") or not line or not output or only_looks(line):
+        return named
     if _RAN_TESTS.search(output):  # `make check`
         return "test"
-    return known or next((one for pattern, one in _CAME if pattern.search(output)), None)
+    return named or next((purpose for pattern, purpose in _CAME if pattern.search(output)), None)
 
 
 @lru_cache(maxsize=512)
 def effort(line: str) -> Effort | None:
-    """Return what a command line is for; of several things the one that tells most."""
-    found = {one for call in calls(line) for one in efforts(call)}
-    return next((one for one in _FIRST if one in found), None)
+    """Return the purpose of a command line; of several the one that tells most."""
+    purposes = {purpose for call in calls(line) for purpose in efforts(call)}
+    return next((purpose for purpose in _FIRST if purpose in purposes), None)
 
 
 def efforts(call: Call) -> frozenset[Effort]:
-    """Return what one call is for."""
-    return frozenset(one for form in call.forms if (one := _of(form)) is not None)
+    """Return the purposes of one call."""
+    return frozenset(purpose for form in call.forms if (purpose := _of(form)) is not None)
 
 
-def command_outcome(line: str, told: bool | None, output: str) -> bool | None:
-    """Return whether a command passed, as its host told.
+def command_outcome(line: str, passed: bool | None, output: str) -> bool | None:
+    """Return True for a command that passed, None if unknown; `passed` is the host's answer.
 
     A pipe hides the failure of a test run, and some hosts tell nothing: then its own words count.
     """
-    known = command_effort(line, output) or ""
-    if told is False or (known in _FAILED and _FAILED[known].search(output)):
+    purpose = command_effort(line, output) or ""
+    if passed is False or (purpose in _FAILED and _FAILED[purpose].search(output)):
         return False
-    if told is not None:
-        return told
-    has_passed = known in _PASSED and _PASSED[known].search(output) is not None
-    if has_passed and known == "test":  # what is tested may say anything
+    if passed is not None:
+        return passed
+    has_passed = purpose in _PASSED and _PASSED[purpose].search(output) is not None
+    if has_passed and purpose == "test":  # what is tested may say anything
         return True
     return False if _broke(line, output) else has_passed or None
 
 
 def _broke(line: str, output: str) -> bool:
-    """Return whether a command wrote what only one that failed writes."""
+    """Return True if a command wrote what only one that failed writes."""
     if not output or only_looks(line):
         return False
     if _BROKE.search(output):
         return True
-    lines = (line.strip() for line in output.splitlines())
-    said = [line for line in lines if line and not _SHELL_PROMPT.match(line)]
-    return any(map(_LAST_WORDS.match, said[-_LAST:]))
+    stripped = (line.strip() for line in output.splitlines())
+    lines = [line for line in stripped if line and not _SHELL_PROMPT.match(line)]
+    return any(map(_LAST_WORDS.match, lines[-_LAST:]))
 
 
 def only_looks(line: str) -> bool:
-    """Return whether a command line changes and tries nothing, as far as its programs tell."""
+    """Return True if a command line changes and tries nothing, as far as its programs tell."""
     return all(_looks(call.forms[-1]) for call in calls(line))
 
 
@@ -225,8 +225,8 @@ def _of(form: Words) -> Effort | None:
     if name in _ALONE:
         return _ALONE[name]
     first = words[0] if words else ""
-    if (known := _VERBS.get(name, {}).get(first)) is not None:
-        return known
+    if (purpose := _VERBS.get(name, {}).get(first)) is not None:
+        return purpose
     if _looks(form) or name == "git":
         return None
     if "compose" in words[:1] and "build" in words:
@@ -238,9 +238,10 @@ def _of(form: Words) -> Effort | None:
     # a path among the words is what a task is about, and no task; Bazel's are //app:test
     tasks = [word for word in words[: _NAMED - 1] if "/" not in word or word.startswith("//")]
     for task in tasks:
-        if (known := _ALONE.get(task) or _WHOLE.get(task)) is not None:
-            return known
-    parts = [part.lower() for one in (name, *tasks) for part in _PARTS.split(one) if part]
-    return next(
-        (one for pattern, one in _WORDS if any(pattern.match(part) for part in parts)), None
-    )
+        if (purpose := _ALONE.get(task) or _WHOLE.get(task)) is not None:
+            return purpose
+    parts = [part.lower() for task in (name, *tasks) for part in _PARTS.split(task) if part]
+    for pattern, purpose in _WORDS:
+        if any(pattern.match(part) for part in parts):
+            return purpose
+    return None

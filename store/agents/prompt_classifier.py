@@ -59,18 +59,18 @@ class Sentence(msgspec.Struct, frozen=True):
 
 def sentences(text: str) -> list[Sentence]:
     """Return the sentences of a prompt but for those in code blocks, in order, MOST_SENTENCES."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     start = 0
     fences = [(match.start(), match.end()) for match in _FENCE.finditer(text)]
     for begin, end in [*fences, (len(text), len(text))]:
         at = start
         for stop in _END.finditer(text, start, begin):
-            found.append((at, stop.start()))
+            spans.append((at, stop.start()))
             at = stop.end()
-        found.append((at, begin))
+        spans.append((at, begin))
         start = end
-    said = [span for span in found if text[slice(*span)].strip()][:MOST_SENTENCES]
-    return [Sentence(*span, place, len(said)) for place, span in enumerate(said)]
+    spans = [span for span in spans if text[slice(*span)].strip()][:MOST_SENTENCES]
+    return [Sentence(*span, place, len(spans)) for place, span in enumerate(spans)]
 
 
 def sentence_features(text: str, sentence: Sentence, before: str = "") -> Features:
@@ -115,12 +115,12 @@ def _normalize(text: str) -> str:
 
 
 def _shape(text: str, words: str, sentence: Sentence, before: str) -> Ids:
-    """Return what a sentence looks like: a question, its length, its place, what is around."""
+    """Return the features of a sentence's shape: a question, its length, place and surroundings."""
     quotes = text.count('"', 0, sentence.start) + text.count("\u201c", 0, sentence.start)
     symbols = sum(not (letter.isalnum() or letter.isspace()) for letter in words)
     place = "only" if sentence.of == 1 else "first" if sentence.place == 0 else "middle"
     start = words.lstrip()[:1]
-    found = [
+    names = [
         "asks" if words.rstrip().endswith(("?", "\uff1f")) else "tells",
         "last" if place == "middle" and sentence.place == sentence.of - 1 else place,
         f"length {min(6, max(len(words), 4).bit_length() - 3)}",
@@ -132,13 +132,13 @@ def _shape(text: str, words: str, sentence: Sentence, before: str) -> Ids:
         *([f"starts {start}"] if start in "><\"'|#-*+([{@$" and start else []),
         *(["text asks"] if text.rstrip().endswith("?") else []),
     ]
-    return _hash(found, 0xA5)
+    return _hash(names, 0xA5)
 
 
 def _characters(text: str) -> Ids:
     """Return the hashes of a text's n-grams of one to five characters."""
     codes = np.frombuffer(f" {text} ".encode("utf-32-le", "surrogatepass"), np.uint32)
-    rolled, found = codes, []
+    rolled, hashes = codes, []
     for n in range(1, 6):
         if n > 1:
             if len(codes) < n:
@@ -146,8 +146,8 @@ def _characters(text: str) -> Ids:
             rolled = (rolled[:-1] * np.uint32(0x01000193)) ^ codes[n - 1 :]
         mixed = (rolled ^ np.uint32(n * 0x9E3779B1 & 0xFFFFFFFF)) * np.uint32(0x85EBCA6B)
         mixed = (mixed ^ (mixed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-        found.append(mixed >> np.uint32(32 - BITS))
-    return np.concatenate(found)
+        hashes.append(mixed >> np.uint32(32 - BITS))
+    return np.concatenate(hashes)
 
 
 def _words(words: list[str], salt: int, longest: int) -> Ids:
@@ -159,8 +159,8 @@ def _words(words: list[str], salt: int, longest: int) -> Ids:
 
 
 def _hash(texts: Iterable[str], salt: int) -> Ids:
-    found = [zlib.crc32(text.encode("utf-8", "surrogatepass"), salt) for text in texts]
-    mixed = np.array(found, np.uint32) * np.uint32(0x9E3779B1)
+    hashes = [zlib.crc32(text.encode("utf-8", "surrogatepass"), salt) for text in texts]
+    mixed = np.array(hashes, np.uint32) * np.uint32(0x9E3779B1)
     return mixed >> np.uint32(32 - BITS)
 
 
@@ -235,13 +235,13 @@ def _model() -> _Model:
 
 
 def wants(prompt: str, before: str = "") -> Wants:
-    """Return what a prompt wants; `before` is what the agent said last, where that is known."""
+    """Return the likely kinds of a prompt; `before` is what the agent said last, where known."""
     odds = _model().odds(prompt_features(prompt, before))[: len(WANTS)]
     return Wants(*_shares(odds).tolist())
 
 
 def corrects(prompt: str, before: str = "") -> float:
-    """Return how likely a prompt says that what the agent did, or is about to do, is wrong."""
+    """Return the probability that a prompt calls what the agent did, or is about to do, wrong."""
     odds = float(_model().odds(prompt_features(prompt, before))[len(WANTS)])
     return 1.0 / (1.0 + float(np.exp(-odds)))
 
@@ -294,12 +294,12 @@ class Reading(msgspec.Struct, frozen=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the prompt only talks to the agent, or steers it."""
+        """Return True if the prompt only talks to the agent, or steers it."""
         return self.intent in ("small_talk", "command")
 
 
 def read_intent(prompt: str, before: str = "") -> Reading:
-    """Return what a prompt wants; `before` is what the agent said last.
+    """Return the intent of a prompt; `before` is what the agent said last.
 
     One without a word is small talk.
     """
@@ -312,7 +312,7 @@ def read_intent(prompt: str, before: str = "") -> Reading:
         return Reading("small_talk")
     shares = wants(text, before)
     likeliest = max(zip(shares, Wants._fields, strict=True))[1]
-    found = _INTENTS[likeliest]
-    if found == "work" and corrects(text, before) >= CORRECTS:
+    intent = _INTENTS[likeliest]
+    if intent == "work" and corrects(text, before) >= CORRECTS:
         return Reading("correction", shares)
-    return Reading(found, shares)
+    return Reading(intent, shares)

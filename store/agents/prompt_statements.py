@@ -76,7 +76,7 @@ class PromptStatement(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=64)  # "go on" is said a hundred times
 def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...]:
-    """Return what a prompt says that lasts, in order; `before` is what the agent said last.
+    """Return the lasting statements of a prompt, in order; `before` is what the agent said last.
 
     Sentences that follow one another are one. A few words that answer a question come with it.
     """
@@ -85,36 +85,33 @@ def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...
     if authorship.author != "typed":
         return ()
     typed = mask(prompt, authorship)
-    statements = tuple(
-        _whole(typed, run) for run in islice(_runs(prompt, read(typed, before)), MOST)
-    )
-    asked = " ".join(before.split())
-    if not asked.endswith(("?", "\uff1f")):
-        return statements
-    if len(asked) > ASKED:
-        asked = asked[-ASKED:].partition(" ")[2]
-    return tuple(
-        PromptStatement(
-            f"Asked \u201c{asked}\u201d: {prompt_statement.text}", prompt_statement.kind
-        )
-        if len(prompt_statement.text.split()) <= SHORT
-        else prompt_statement
-        for prompt_statement in statements
-    )
+    question = " ".join(before.split())
+    is_answer = question.endswith(("?", "\uff1f"))
+    if len(question) > ASKED:
+        question = question[-ASKED:].partition(" ")[2]
+    statements: list[PromptStatement] = []
+    for run in islice(_runs(prompt, read(typed, before)), MOST):
+        words = " ".join(typed[run[0].start : run[-1].end].split())
+        words = excerpt(re.sub("\u2026+", "\u2026", words), LONGEST)
+        if is_answer and len(words.split()) <= SHORT:
+            words = f"Asked \u201c{question}\u201d: {words}"
+        likeliest = max(run, key=lambda sentence: sentence.lasts)
+        statements.append(PromptStatement(words, likeliest.kind))
+    return tuple(statements)
 
 
-def _runs(prompt: str, statements: Sequence[Said]) -> Iterator[list[Said]]:
+def _runs(prompt: str, sentences: Sequence[Said]) -> Iterator[list[Said]]:
     """Yield the runs of sentences of which one surely lasts and the others are likely to.
 
     A paste between two sentences ends a run.
     """
     run: list[Said] = []
-    for one in statements:
-        if run and prompt[run[-1].end : one.start].strip(" \t\r\n\"')]"):
+    for sentence in sentences:
+        if run and prompt[run[-1].end : sentence.start].strip(" \t\r\n\"')]"):
             yield from _if_sure(run)
             run = []
-        if one.lasts >= ALSO:
-            run.append(one)
+        if sentence.lasts >= ALSO:
+            run.append(sentence)
         else:
             yield from _if_sure(run)
             run = []
@@ -122,13 +119,8 @@ def _runs(prompt: str, statements: Sequence[Said]) -> Iterator[list[Said]]:
 
 
 def _if_sure(run: list[Said]) -> Iterator[list[Said]]:
-    if any(one.lasts >= SURE for one in run):
+    if any(sentence.lasts >= SURE for sentence in run):
         yield run
-
-
-def _whole(prompt: str, run: Sequence[Said]) -> PromptStatement:
-    words = re.sub("\u2026+", "\u2026", " ".join(prompt[run[0].start : run[-1].end].split()))
-    return PromptStatement(excerpt(words, LONGEST), max(run, key=lambda one: one.lasts).kind)
 
 
 def statement_events(
@@ -159,8 +151,8 @@ def statement_events(
 def _new_statement_events(
     prompted: Event, prompt_statement: PromptStatement, there: Sequence[Memory]
 ) -> Iterator[Event]:
-    said = statement(prompt_statement.text)
-    if any(statement(old.content).says == said.says for old in there):
+    says = statement(prompt_statement.text).says
+    if any(statement(old.content).says == says for old in there):
         return
     draft = Draft(
         id=derived_id(prompted.at, "statement", prompted.id, prompt_statement.text),
@@ -195,7 +187,7 @@ def _change(body: Superseded | Forgotten, subject: str, prompted: Event, at: int
 
 
 def contradicts(older: str, newer: str) -> bool:
-    """Return whether a text says another value than an older one, or the contrary in its words."""
+    """Return True if a text says another value than an older one, or the contrary in its words."""
     if correction(statement(older), statement(newer)) is not None:
         return True
     a, b = _words(older), _words(newer)
@@ -241,13 +233,13 @@ _ALL = frozenset(RECORD_KINDS)
 
 
 def recordable(events: Iterable[Event], kinds: Collection[RecordKind]) -> list[Event]:
-    """Return what of some events may be written, in order; nothing where no kind is on."""
+    """Return the events that may be written, in order; none where no kind is on."""
     if not kinds:
         return []
     if _ALL.issubset(kinds):
         return list(events)
-    found = ((event, _recordable_body(event.body, kinds)) for event in events)
-    return [with_fields(event, body=body) for event, body in found if body is not None]
+    bodies = ((event, _recordable_body(event.body, kinds)) for event in events)
+    return [with_fields(event, body=body) for event, body in bodies if body is not None]
 
 
 def _recordable_body(body: Body, kinds: Collection[RecordKind]) -> Body | None:

@@ -82,9 +82,9 @@ class Call(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=512)  # one line is looked at before it runs, after it, and when the turn ends
 def calls(line: str) -> tuple[Call, ...]:
     """Return the programs that a command line calls, in order; none for an empty one."""
-    found: list[Call] = []
-    _gather(line[:MAX_LINE], found, 0)
-    return tuple(found[:MAX_CALLS])
+    gathered: list[Call] = []
+    _gather(line[:MAX_LINE], gathered, 0)
+    return tuple(gathered[:MAX_CALLS])
 
 
 def program(word: str) -> str:
@@ -93,14 +93,22 @@ def program(word: str) -> str:
     return "pip" if name == "pip3" else name
 
 
-def _gather(script: str, found: list[Call], depth: int) -> None:
+def _gather(script: str, gathered: list[Call], depth: int) -> None:
     if depth > MAX_DEPTH:
         return
     reader = _Script(script)
     reader.read("", 0)
-    for words in reader.commands:
-        if len(found) < MAX_CALLS:
-            _call(words, found, depth)
+    for command in reader.commands:
+        words = _bare(command)
+        if len(gathered) >= MAX_CALLS or not words or words[0] in _NO_CALL:
+            continue
+        if (inner_script := _script_within(words)) is not None:
+            _gather(inner_script, gathered, depth + 1)
+            continue
+        forms = [tuple(words)]
+        while len(forms) < MAX_DEPTH and (inner := _bare(_inner(forms[-1]))):
+            forms.append(tuple(inner))
+        gathered.append(Call(tuple(forms)))
 
 
 class _Script:
@@ -122,7 +130,8 @@ class _Script:
             if char in " \t\r":
                 self.at += 1
             elif char == "#":
-                self._to_line_end()
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
             elif char in "\n;|)" or (char == "&" and self.text[self.at + 1 : self.at + 2] != ">"):
                 self.at += 1
                 words = self._end(words)
@@ -144,10 +153,6 @@ class _Script:
         if words:
             self.commands.append(words)
         return []
-
-    def _to_line_end(self) -> None:
-        end = self.text.find("\n", self.at)
-        self.at = len(self.text) if end < 0 else end
 
     def _skip_redirection(self, waiting: list[str], depth: int) -> None:
         """Leave out a redirection and where it goes; keep in mind how a here-document ends."""
@@ -205,7 +210,7 @@ class _Script:
         return inside
 
     def _double(self, depth: int) -> str:
-        """Return what is between double quotes; what is substituted there is called."""
+        """Return the text between double quotes; what is substituted there is called."""
         self.at += 1
         parts: list[str] = []
         while self.at < len(self.text):
@@ -226,7 +231,7 @@ class _Script:
         return "".join(parts)
 
     def _read_escape(self, *, is_first: bool) -> str:
-        """Return what a backslash stands for; before a letter within a word: a Windows folder."""
+        """Return the text of a backslash escape: within a word, before a letter: a Windows path."""
         escaped = self.text[self.at + 1 : self.at + 2]
         self.at += 1 + len(escaped)
         if escaped in ("\n", "\r"):
@@ -237,23 +242,9 @@ class _Script:
         if self.text[self.at + 1 : self.at + 2] in ("\r", "\n"):  # PowerShell: the line goes on
             self.at += 2
             return
-        _nested = _Script(self._until("`"))
-        _nested.read("", depth + 1)
-        self.commands += _nested.commands
-
-
-def _call(words: list[str], found: list[Call], depth: int) -> None:
-    words = _bare(words)
-    if not words or words[0] in _NO_CALL:
-        return
-    script = _script_within(words)
-    if script is not None:
-        _gather(script, found, depth + 1)
-        return
-    forms = [tuple(words)]
-    while len(forms) < MAX_DEPTH and (inner := _bare(_inner(forms[-1]))):
-        forms.append(tuple(inner))
-    found.append(Call(tuple(forms)))
+        nested = _Script(self._until("`"))
+        nested.read("", depth + 1)
+        self.commands += nested.commands
 
 
 def _bare(words: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from store.agents import efforts
-from store.agents.json_fields import LONGEST_ID, mapping, output_tail, text
+from store.agents.json_fields import LONGEST_ID, mapping, objects, output_tail, text
 from store.log.event_kinds import Acted, Doing
 from store.text import frame
 
@@ -88,7 +88,7 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 def tool_use(
     name: str,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     *,
     id_: str = "",
     server: str = "",
@@ -102,9 +102,11 @@ def tool_use(
     return ToolUse(
         name=name,
         doing=doing,
-        command=_command(given) if doing == "run" else None,
-        files=_files(given) if doing in ("edit", "read") else (),
-        change=_change(given) if doing == "edit" else "",
+        command=_command(arguments) if doing == "run" else None,
+        files=tuple(dict.fromkeys(_paths(arguments)))[:MAX_FILES]
+        if doing in ("edit", "read")
+        else (),
+        change=_change(arguments) if doing == "edit" else "",
         id=id_[:LONGEST_ID] or None,
         passed=passed,
         output=output_tail(output),
@@ -112,88 +114,76 @@ def tool_use(
     )
 
 
-def has_passed(came: object) -> bool | None:
-    """Return whether a tool's result tells success or failure; None where it tells neither."""
-    if isinstance(came, str):
-        match = _EXIT.match(came) or _LAST_EXIT.search(came[-200:])
+def has_passed(result: object) -> bool | None:
+    """Return True for a tool's result of success, False for one of failure, None for neither."""
+    if isinstance(result, str):
+        match = _EXIT.match(result) or _LAST_EXIT.search(result[-200:])
         return match[1] == "0" if match else None
-    if not isinstance(came, dict):
+    if not isinstance(result, dict):
         return None
-    for given in (came, mapping(came, "metadata")):  # OpenCode's
-        if (told := _success_flag(given)) is not None:
-            return told
-    wrote = text(came, "text_result_for_llm", most=1 << 20)  # Copilot's
+    for fields in (result, mapping(result, "metadata")):  # OpenCode's
+        if (flag := _success_flag(fields)) is not None:
+            return flag
+    wrote = text(result, "text_result_for_llm", most=1 << 20)  # Copilot's
     return has_passed(wrote) if wrote else None
 
 
-def _success_flag(came: Mapping[str, Any]) -> bool | None:
+def _success_flag(fields: Mapping[str, Any]) -> bool | None:
     for name in ("exit_code", "exitCode", "exit"):
-        if isinstance(code := came.get(name), int):
+        if isinstance(code := fields.get(name), int):
             return code == 0
     for name in ("is_error", "isError"):
-        if isinstance(flag := came.get(name), bool):
-            return not flag
-    if isinstance(done := came.get("success"), bool):
-        return done
-    return False if came.get("error") else None
+        if isinstance(is_error := fields.get(name), bool):
+            return not is_error
+    if isinstance(is_success := fields.get("success"), bool):
+        return is_success
+    return False if fields.get("error") else None
 
 
 def _ours(name: str, server: str) -> str:
     """Return the name that a tool of ours has with us; nothing where it is another's."""
-    match = _OURS.fullmatch(name)
-    if match:
+    if match := _OURS.fullmatch(name):
         return match[1].lower()
     is_ours = server == SERVER or (server.startswith("plugin:") and server.endswith(f":{SERVER}"))
     return name.lower() if is_ours else ""
 
 
-def _command(given: Mapping[str, Any]) -> str | None:
+def _command(arguments: Mapping[str, Any]) -> str | None:
     for name in ("command", "cmd", "script"):
-        value = given.get(name)
-        if isinstance(value, list) and all(isinstance(one, str) for one in value):
-            value = _line(value)
+        value = arguments.get(name)
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            # ["bash", "-lc", LINE] stands for LINE
+            is_script = len(value) == 3 and value[1] in ("-c", "-lc", "-Command")
+            value = value[2] if is_script else shlex.join(value[:200])
         if isinstance(value, str) and value.strip():
             # it may write down what we said
             return frame.strip(value[: MAX_COMMAND * 2])[:MAX_COMMAND] or None
     return None
 
 
-def _line(words: list[str]) -> str:
-    """Return the line that a list of words stands for: ["bash", "-lc", LINE] is LINE."""
-    if len(words) == 3 and words[1] in ("-c", "-lc", "-Command"):
-        return words[2]
-    return shlex.join(words[:200])
-
-
-def _files(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the paths that a tool was given, in order, each once."""
-    return tuple(dict.fromkeys(path[:_LONGEST_FILE] for path in _paths(given)))[:MAX_FILES]
-
-
-def _change(given: Mapping[str, Any]) -> str:
-    """Return what an edit put in and took out, cut."""
-    parts = [text(given, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
-    for one in given.get("edits", ()) if isinstance(given.get("edits"), list) else ():
-        if isinstance(one, dict):
-            parts += [text(one, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
+def _change(arguments: Mapping[str, Any]) -> str:
+    """Return the text that an edit put in and took out, cut."""
+    parts = [text(arguments, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
+    for edit in objects(arguments, "edits"):
+        parts += [text(edit, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
     return "\n".join(part for part in parts if part)[:MAX_CHANGE]
 
 
-def _paths(given: Mapping[str, Any]) -> Iterator[str]:
-    if path := text(given, *_FILE_FIELDS):
-        yield path
+def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths that a tool was given, in order, cut."""
+    if path := text(arguments, *_FILE_FIELDS):
+        yield path[:_LONGEST_FILE]
     for name in _FILES_FIELDS:
-        value = given.get(name)
-        for one in value[:MAX_FILES] if isinstance(value, list) else ():
-            found = one if isinstance(one, str) else ""
-            if isinstance(one, dict):
-                found = text(one, *_FILE_FIELDS)
-            if found:
-                yield found
+        value = arguments.get(name)
+        for item in value[:MAX_FILES] if isinstance(value, list) else ():
+            path = text(item, *_FILE_FIELDS) if isinstance(item, dict) else item
+            if isinstance(path, str) and path:
+                yield path[:_LONGEST_FILE]
     for name in _PATCH_FIELDS:
-        value = given.get(name)
+        value = arguments.get(name)
         if isinstance(value, str) and "*** " in value:
-            yield from (found.strip() for found in _PATCHED.findall(value)[:MAX_FILES])
+            for path in _PATCHED.findall(value)[:MAX_FILES]:
+                yield path.strip()[:_LONGEST_FILE]
 
 
 # The action event: what the log keeps of one tool call.
@@ -207,7 +197,7 @@ _KEPT = frozenset({"run", "edit", "recall", "remember"})
 def action_event(
     tool: ToolUse, files: tuple[str, ...], sources: Iterable[str] = ()
 ) -> Acted | None:
-    """Return what is kept of a tool's use; None of a look that tells nothing.
+    """Return the action that is kept of a tool's use; None of a look that tells nothing.
 
     `files` are the tool's as the project names them; `sources` is what the edited ones say. Of a
     tool of our own nothing is kept but that it was asked: what it answered is in the log already.
@@ -217,30 +207,22 @@ def action_event(
     line = tool.command or ""
     passed = efforts.command_outcome(line, tool.passed, tool.output)
     has_failed, is_edit = passed is False, tool.doing == "edit"
-    kept = Acted(
+    names: Iterable[str] = ()
+    if is_edit and not has_failed:  # what the edit defines, then what the edited files do
+        names = chain.from_iterable(map(defined_names, (tool.change, *sources)))
+    acted = Acted(
         tool=tool.name,
         doing=tool.doing,
         effort=efforts.command_effort(line, tool.output),
         command=line[:MAX_ACTION_COMMAND] or None,
         files=files[:MAX_ACTION_FILES],
         passed=passed,
-        error=_end(tool.output) if has_failed else None,
+        error=frame.strip(tool.output)[-MAX_ERROR:].strip() or None if has_failed else None,
         output=None if has_failed or is_edit else key_lines(frame.strip(tool.output)) or None,
-        names=_names(tool, sources) if is_edit and not has_failed else (),
+        names=tuple(dict.fromkeys(names)),
     )
-    is_telling = tool.doing == "read" and kept.output and any(map(is_settings, files))
-    return kept if tool.doing in _KEPT or is_telling else None
-
-
-def _names(tool: ToolUse, sources: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that an edit defines, then those that the edited files do."""
-    found = (defined_names(source) for source in (tool.change, *sources))
-    return tuple(dict.fromkeys(chain.from_iterable(found)))
-
-
-def _end(output: str) -> str | None:
-    """Return the end of what a failed tool wrote, without any block of ours."""
-    return frame.strip(output)[-MAX_ERROR:].strip() or None
+    is_telling = tool.doing == "read" and acted.output and any(map(is_settings, files))
+    return acted if tool.doing in _KEPT or is_telling else None
 
 
 MAX_LINES = 4
@@ -294,16 +276,18 @@ _DEFINITION = re.compile(
 
 
 def key_lines(output: str, most: int = MAX_LINES) -> str:
-    """The lines of a tool's output that tell most, in their order, one a line.
+    """Return the lines of a tool's output that tell most, in their order, one a line.
 
     An output of so few lines is telling as it is; one in which nothing tells anything gives "".
     """
-    found = (" ".join(_NUMBERED.sub("", line).split()) for line in output.splitlines())
-    lines = [line[:MAX_LINE] for line in found if line]
+    stripped = (" ".join(_NUMBERED.sub("", line).split()) for line in output.splitlines())
+    lines = [line[:MAX_LINE] for line in stripped if line]
     if len(lines) > MAX_LOOKED_AT:  # the beginning says what it is, the end what came of it
         lines = [*lines[: MAX_LOOKED_AT // 4], *lines[-MAX_LOOKED_AT * 3 // 4 :]]
     if len(lines) > most:
-        worth = [_worth(line) for line in lines]
+        worth = [
+            sum(weight for weight, pattern in _TELLING if pattern.search(line)) for line in lines
+        ]
         # of equals the later: a run's outcome stands at its end
         best = sorted(range(len(lines)), key=lambda at: (-worth[at], -at))[:most]
         lines = [lines[at] for at in sorted(best) if worth[at]]
@@ -311,16 +295,12 @@ def key_lines(output: str, most: int = MAX_LINES) -> str:
 
 
 def is_settings(path: str) -> bool:
-    """Whether a file tells where things are and how they are set, by its name."""
+    """Return True if a file tells where things are and how they are set, by its name."""
     name = PurePath(path.replace("\\", "/")).name
     return PurePath(name).suffix.lower() in _SETTINGS or bool(_SETTINGS_NAMES.search(name))
 
 
 def defined_names(source: str, most: int = MAX_NAMES) -> tuple[str, ...]:
-    """The first names that a file defines (functions, classes, tables), in their order."""
+    """Return the first names that a file defines (functions, classes, tables), in their order."""
     names = dict.fromkeys(match[1] for match in _DEFINITION.finditer(source))
     return tuple(islice(names, most))
-
-
-def _worth(line: str) -> int:
-    return sum(weight for weight, pattern in _TELLING if pattern.search(line))

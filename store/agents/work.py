@@ -39,10 +39,11 @@ class Work(msgspec.Struct, frozen=True):
 
 
 def work(events: Sequence[Event], cwd: str | None = None) -> Work:
-    """Return what some events tell, in the order of the log; paths under `cwd` are relative."""
+    """Return the work in some events, in the order of the log; paths under `cwd` are relative."""
     prompts = [event.body for event in events if isinstance(event.body, Prompted)]
     acts = [event.body for event in events if isinstance(event.body, Acted)]
-    edited = Counter(_relative(path, cwd) for act in acts for path in _edited_files(act))
+    edits = [act for act in acts if act.doing == "edit" and act.passed is not False]
+    edited = Counter(_relative(path, cwd) for act in edits for path in act.files)
     return Work(
         sessions=len({event.session for event in events if event.session is not None}),
         asked=tuple(
@@ -55,19 +56,15 @@ def work(events: Sequence[Event], cwd: str | None = None) -> Work:
     )
 
 
-def _edited_files(act: Acted) -> tuple[str, ...]:
-    return act.files if act.doing == "edit" and act.passed is not False else ()
-
-
 def _runs(acts: Iterable[Acted]) -> dict[Effort, Runs]:
     runs: dict[Effort, Runs] = {}
     for act in acts:
         if act.effort is None or act.passed is None:
             continue
-        one = runs.setdefault(act.effort, Runs(act))
-        one.last = act
-        one.passed += act.passed
-        one.failed += not act.passed
+        of_effort = runs.setdefault(act.effort, Runs(act))
+        of_effort.last = act
+        of_effort.passed += act.passed
+        of_effort.failed += not act.passed
     return runs
 
 

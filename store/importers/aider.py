@@ -125,7 +125,7 @@ def _add_note(turn: OpenTurn, note: str, id_: str) -> None:
 
 
 def _instant(local: str) -> int:
-    """Return when a local time was, in microseconds; 0 for none."""
+    """Return the microseconds of a local time; 0 for none."""
     try:
         return micros(datetime.fromisoformat(local).astimezone())
     except (ValueError, OverflowError, OSError):

@@ -255,7 +255,7 @@ class _Rollout:
         self.open_turn = None
 
     def _is_copied(self, at: int) -> bool:
-        """Return whether what is read now was copied from the session this one was forked from."""
+        """Return True if what is read now was copied from the session this one was forked from."""
         if not self.is_fork:
             return False
         turn_began = _uuid_instant(self.turn)
@@ -316,7 +316,7 @@ def _command(arguments: Mapping[str, Any]) -> str:
 
 
 def _outcome(output: object) -> tuple[bool | None, str, str]:
-    """Return whether a call passed, what it wrote, and the number of a command that goes on."""
+    """Return a call's outcome (None: unknown), its output, the number of a command that goes on."""
     passed: bool | None = None
     if isinstance(output, dict) and isinstance(output.get("success"), bool):
         passed = output["success"]

@@ -211,7 +211,7 @@ def _draft(commit: Commit, read: Message, origin: Origin, project: str | None, r
 
 
 def _pull_line(pull: Pull, read: Message, *, is_whole: bool) -> str:
-    """Return what to tell of a pull request beside a commit of it.
+    """Return the line on a pull request beside a commit of it.
 
     Its title and branch tell only of all its commits together: beside one of several they would
     make "fix tests" as good an answer as what was meant.

@@ -138,7 +138,7 @@ class History:
         }
 
     def of(self, sha: str) -> Origin:
-        """Return what is known of a commit."""
+        """Return the release, pull request and reverts of a commit."""
         place = self._places.get(sha)
         if place is None:
             return Origin()

@@ -104,7 +104,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def parse_message(raw: str, *, is_merge: bool = False) -> Message:
-    """Return what a raw message says; a merge that says nothing itself has an empty subject."""
+    """Return the parts of a raw message; a merge that says nothing itself has an empty subject."""
     subject, _, body = raw.strip().partition("\n")
     if is_merge:
         subject, body = split_merge(subject, body.strip())
@@ -118,12 +118,12 @@ def parse_message(raw: str, *, is_merge: bool = False) -> Message:
 
 
 def is_automatic(author: str) -> bool:
-    """Whether an author is a program: a bot's name is nobody that a question asks for."""
+    """Return True if an author is a program: a bot's name is nobody that a question asks for."""
     return bool(NOISE_AUTHORS.search(author) or _ROBOT.search(author))
 
 
 def is_noise(message: Message, author: str) -> bool:
-    """Whether a commit is worth no memory: by the tables above, or a subject of one word."""
+    """Return True if a commit is worth no memory: by the tables above, or a subject of one word."""
     if not message.subject or NOISE.search(message.topic) or NOISE_AUTHORS.search(author):
         return True
     if message.why:

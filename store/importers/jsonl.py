@@ -169,7 +169,7 @@ def _event(draft: Draft, body: Body, at: int, trust: Trust = "user", *parts: str
 
 
 def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
-    """Return whether a memory is as a reading of the file left it, be it one that was killed."""
+    """Return True if a memory is as a reading of the file left it, be it one that was killed."""
     assert draft.id is not None
     events = log.events_for(draft.id)
     if not events or not isinstance(events[0].body, Recorded):

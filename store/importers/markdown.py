@@ -73,7 +73,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def split_front_matter(text: str) -> tuple[Front, str]:
-    """Return what the front matter says and the text after it."""
+    """Return the front matter and the text after it."""
     match = _FRONT.match(text)
     if match is None:
         return Front(), text
@@ -392,7 +392,7 @@ def _file(
 def _kind_of_sections(
     place: str, sections: Sequence[Section]
 ) -> Callable[[Section], RecordedKind | None]:
-    """Return what tells the kind of a section by its headings: in decision records and changelogs.
+    """Return the function that gives a section's kind by its headings, in records and changelogs.
 
     A decision record is known by its folder or by its headings.
     """
@@ -442,7 +442,7 @@ def section_texts(
 
 
 def _is_sentence(entry: str) -> bool:
-    """Whether a list item stands by itself: a full sentence, or an instruction."""
+    """Return True if a list item stands by itself: a full sentence, or an instruction."""
     first = entry.split("\n", 1)[0]
     ends = first.rstrip("*_`)\"' ").endswith((".", "!", ";"))
     return len(first.split()) >= MIN_WORDS and (ends or bool(IMPERATIVE.match(first)))

@@ -91,7 +91,7 @@ def import_memories(
 def survey_memories(
     log: EventLog | None, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
 ) -> Found:
-    """Return what `import_memories` would do; nothing is recorded. A log of None is yet to be."""
+    """Return the counts of a dry run of `import_memories`; a log of None is yet to be made."""
     counts = Found()
     for _ in _judge(lines, log, now, project, counts, on_refused):
         pass
@@ -164,7 +164,7 @@ def _change(log: EventLog, line: Exported, event: Event, now: int) -> Event | No
 
 
 def as_draft(line: Exported) -> Draft:
-    """Return what a line says of its memory itself, without its state, links and ratings."""
+    """Return the memory of a line itself, without its state, links and ratings."""
     return Draft(**{name: getattr(line, name) for name in Draft.__struct_fields__})
 
 
@@ -340,7 +340,7 @@ def note_texts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def modified(path: Path) -> int:
-    """Return when a file was changed last, in microseconds; 0 where the disk does not say."""
+    """Return the time of a file's last change, in microseconds; 0 where the disk does not say."""
     try:
         return path.stat().st_mtime_ns // 1_000
     except OSError:

@@ -142,7 +142,7 @@ def read(store: str, source: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _native(note: _Note) -> str:
-    """Return what a note is called: its permalink, which outlives a move, else its place."""
+    """Return the native id of a note: its permalink, which outlives a move, else its place."""
     return words(note.fields, "permalink") or note.place
 
 

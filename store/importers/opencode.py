@@ -200,7 +200,7 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
 
 
 def _heading(record: Record) -> Record:
-    """Return what is read of a message; it may hold every change of its turn beside that."""
+    """Return the fields read of a message, which may hold every change of its turn beside them."""
     id_, fields = record
     return id_, {
         "role": text(fields, "role"),
@@ -245,7 +245,7 @@ def _at(fields: Mapping[str, Any], *names: str) -> int:
 
 
 def _creation_ms(fields: Mapping[str, Any]) -> int:
-    """Return when something was made, in milliseconds; 0 where it is not told."""
+    """Return the time of creation in milliseconds; 0 where it is unknown."""
     created = mapping(fields, "time").get("created")
     return created if isinstance(created, int) else 0
 

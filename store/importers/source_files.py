@@ -85,7 +85,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
 
 
 def is_source_file(path: Path, top: Path) -> bool:
-    """Return whether a path is a file, or a link to one, that lies below `top`.
+    """Return True if a path is a file, or a link to one, that lies below `top`.
 
     A pipe or a device would never end; a link that leads out may lead to what is no part of it.
     """
@@ -118,7 +118,7 @@ def printable_name(name: str) -> str:
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a file is a database of SQLite's; raise OSError."""
+    """Return True if a file is a database of SQLite's; raise OSError."""
     with path.open("rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 

@@ -165,7 +165,7 @@ def _by_session(exports: Sequence[_Export]) -> Iterator[list[_Export]]:
 
 
 def _is_same(export: _Export, other: _Export) -> bool:
-    """Return whether two exports that begin alike are of one session."""
+    """Return True if two exports that begin alike are of one session."""
     if export.began // _MINUTE == other.began // _MINUTE:
         return True
     pairs = zip(map(_trace, export.turns), map(_trace, other.turns), strict=False)
@@ -197,7 +197,7 @@ def _merge(exports: Sequence[_Export], session: str) -> tuple[Turn, ...]:
 
 
 def _key(text: str) -> str:
-    """Return what tells a request from others, however an export sets it or a person edited it."""
+    """Return the key of a request, the same however an export sets it or a person edited it."""
     plain = _PLAIN.sub("", text[:MAX_TEXT]).lower()
     return hashlib.sha256(plain[:_TELLING].encode()).hexdigest()[:24]
 
@@ -206,7 +206,7 @@ def _key(text: str) -> str:
 
 
 def _read(path: Path) -> _Export | None:
-    """Return what an export says; None where it is none."""
+    """Return the export in a file; None where it is none."""
     lines = (line.decode(errors="replace").rstrip("\r\n") for line in read_lines(path, MAX_LINE))
     head = list(islice(lines, 20))
     if not head or not MARKS.match(head[0].encode()):

@@ -212,7 +212,7 @@ class Sessions:
         return self._said
 
     def _is_off(self, event: Event, cwd: str | None, choices: Choices) -> bool:
-        """Return whether a turn is not to be recorded, or the next build would erase it."""
+        """Return True if a turn is not to be recorded, or the next build would erase it."""
         days = choices.episodes_days
         if not choices.record or (days and event.at < self._now - days * _DAY):
             return True
@@ -224,7 +224,7 @@ class Sessions:
         )
 
     def _was_heard(self, prompt: Event) -> bool:
-        """Return whether a hook told of a prompt: in its session, or in that it was copied from."""
+        """Return True if a hook told of a prompt: in its session, or in that it was copied from."""
         if self._log is None:
             return False
         since, until, prompts = self._heard
@@ -239,7 +239,7 @@ class Sessions:
         return any(_is_same(event, prompt) for event in prompts)
 
     def _read_session(self, session: str) -> "_SessionState":
-        """Return what the log says of a session before it is read."""
+        """Return the state of a session in the log before it is read."""
         if self._log is None:
             return _SessionState()
         events = self._log.session_events(session)

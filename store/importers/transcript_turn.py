@@ -115,7 +115,7 @@ class OpenTurn:
             self._calls.append(self._latest[id_])
 
     def has(self, id_: str) -> bool:
-        """Return whether a tool was called under an id."""
+        """Return True if a tool was called under an id."""
         return id_ in self._latest
 
     def end(self, id_: str, passed: bool | None, output: object = "", original: str = "") -> None:
