@@ -123,7 +123,7 @@ _RAN_TESTS = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 # and only one of these, whatever ran it; of several the first tells most
-_CAME: tuple[tuple[re.Pattern[str], Effort], ...] = (
+_OUTPUTS: tuple[tuple[re.Pattern[str], Effort], ...] = (
     (
         re.compile(
             r"\b(?:deployed|released) (?:to|v\d)|\bdeploy(?:ment)? (?:is )?(?:live|done|complete"
@@ -167,7 +167,7 @@ def command_effort(line: str, output: str) -> Effort | None:
         return named
     if _RAN_TESTS.search(output):  # `make check`
         return "test"
-    return named or next((purpose for pattern, purpose in _CAME if pattern.search(output)), None)
+    return named or next((purpose for pattern, purpose in _OUTPUTS if pattern.search(output)), None)
 
 
 @lru_cache(maxsize=512)
@@ -179,7 +179,7 @@ def effort(line: str) -> Effort | None:
 
 def efforts(call: Call) -> frozenset[Effort]:
     """Return the purposes of one call."""
-    return frozenset(purpose for form in call.forms if (purpose := _of(form)) is not None)
+    return frozenset(purpose for form in call.forms if (purpose := _form_effort(form)) is not None)
 
 
 def command_outcome(line: str, passed: bool | None, output: str) -> bool | None:
@@ -219,7 +219,7 @@ def _looks(form: Words) -> bool:
     return name in _LOOKS or (name == "git" and len(form) > 1 and form[1] in _GIT_LOOKS)
 
 
-def _of(form: Words) -> Effort | None:
+def _form_effort(form: Words) -> Effort | None:
     name = program(form[0])
     words = [word for word in form[1:] if not word.startswith("-")]
     if name in _ALONE:

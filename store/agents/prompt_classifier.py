@@ -76,22 +76,22 @@ def sentences(text: str) -> list[Sentence]:
 def sentence_features(text: str, sentence: Sentence, before: str = "") -> Features:
     """Return the features of a sentence of a prompt; `before` is what the agent said before."""
     words = text[sentence.start : sentence.end]
-    groups = [*_of_text(words), (_shape(text, words, sentence, before), _SHAPE)]
+    groups = [*_text_groups(words), (_shape(text, words, sentence, before), _SHAPE)]
     if sentence.of > 1:
         around = _normalize(text[: 4 * MOST_CHARACTERS])
         groups.append((_words(_TOKEN.findall(around), 4, 1), _AROUND))
-    return _join_groups([*groups, *_of_before(before)])
+    return _join_groups([*groups, *_before_groups(before)])
 
 
 def prompt_features(text: str, before: str = "") -> Features:
     """Return the features of a whole prompt."""
     whole = Sentence(0, len(text), 0, 1)
     return _join_groups(
-        [*_of_text(text), (_shape(text, text, whole, before), _SHAPE), *_of_before(before)]
+        [*_text_groups(text), (_shape(text, text, whole, before), _SHAPE), *_before_groups(before)]
     )
 
 
-def _of_text(text: str) -> Iterator[tuple[Ids, float]]:
+def _text_groups(text: str) -> Iterator[tuple[Ids, float]]:
     plain = _normalize(_QUOTED.sub(" \u25a3 ", text))
     words = _TOKEN.findall(plain)
     yield _characters(plain), _CHARACTERS
@@ -101,7 +101,7 @@ def _of_text(text: str) -> Iterator[tuple[Ids, float]]:
     yield _hash(edges, 77), _EDGES
 
 
-def _of_before(before: str) -> Iterator[tuple[Ids, float]]:
+def _before_groups(before: str) -> Iterator[tuple[Ids, float]]:
     if before:
         text = _normalize(before)[-_LONGEST_BEFORE:]
         yield _words(_TOKEN.findall(text), 5, 1), _BEFORE

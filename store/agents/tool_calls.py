@@ -191,7 +191,7 @@ def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
 MAX_ACTION_COMMAND = 1_000  # characters kept
 MAX_ERROR = 600  # of the end of a failure
 MAX_ACTION_FILES = 20
-_KEPT = frozenset({"run", "edit", "recall", "remember"})
+_KEPT_DOINGS = frozenset({"run", "edit", "recall", "remember"})
 
 
 def action_event(
@@ -222,7 +222,7 @@ def action_event(
         names=tuple(dict.fromkeys(names)),
     )
     is_telling = tool.doing == "read" and acted.output and any(map(is_settings, files))
-    return acted if tool.doing in _KEPT or is_telling else None
+    return acted if tool.doing in _KEPT_DOINGS or is_telling else None
 
 
 MAX_LINES = 4

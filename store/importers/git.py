@@ -191,7 +191,7 @@ def _draft(commit: Commit, read: Message, origin: Origin, project: str | None, r
             if origin.pull
             else None
         ),
-        result=" ".join(_later(origin)) or None,
+        result=" ".join(_consequences(origin)) or None,
         kind=kind_of_message(read),
         tags=_tags(read, paths, origin),
         project=project,
@@ -222,7 +222,7 @@ def _pull_line(pull: Pull, read: Message, *, is_whole: bool) -> str:
     return f"{kind} request {pull.number}{branch}{title and ': '}{title}"
 
 
-def _later(origin: Origin) -> Iterator[str]:
+def _consequences(origin: Origin) -> Iterator[str]:
     """Yield what became of a commit, and what it took back, a sentence each."""
     if old := origin.reverts:
         yield f"Reverts {old.sha[:7]} of {day(old.at)}."

@@ -158,11 +158,10 @@ def split_merge(subject: str, body: str) -> tuple[str, str]:
 
 def _why(body: str) -> str:
     """Return the body's own words: no trailers, quotes, statistics, or bullets that are noise."""
-    lines = (line.rstrip() for line in body.splitlines())
-    own = [line for line in lines if not _STRIPPED.search(line) and not _is_noise_bullet(line)]
+    own: list[str] = []
+    for line in map(str.rstrip, body.splitlines()):
+        bullet = _BULLET.match(line)
+        is_noise = bullet and (NOISE.search(bullet[1]) or NOISE_WITHOUT_WHY.search(bullet[1]))
+        if not is_noise and not _STRIPPED.search(line):
+            own.append(line)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(own)).strip()
-
-
-def _is_noise_bullet(line: str) -> bool:
-    bullet = _BULLET.match(line)
-    return bool(bullet and (NOISE.search(bullet[1]) or NOISE_WITHOUT_WHY.search(bullet[1])))

@@ -98,7 +98,7 @@ class Sessions:
         self._log, self._agent, self._project, self._now = log, agent, project, now
         self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
         self._own = own.absolute() if own is not None else None
-        self._said: Fold | None = None  # the statements there are, once one is looked for
+        self._statement_fold: Fold | None = None  # the statements there are, once one is looked for
 
     @property
     def sessions(self) -> int:
@@ -182,7 +182,7 @@ class Sessions:
     def _lasting_events(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
         """Return the events that keep what a prompt says that lasts, unless the log has it."""
         events = statement_events(
-            frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted)
+            frame.strip(prompt).strip(), before, prompted, lambda: self._valid_statements(prompted)
         )
         if events and self._log is not None and self._log.present_ids([prompted.id]):
             return ()  # read in another session, which this one was copied from
@@ -191,7 +191,7 @@ class Sessions:
             self.statements += isinstance(event.body, Recorded)
         return tuple(events)
 
-    def _there(self, prompted: Event) -> list[Memory]:
+    def _valid_statements(self, prompted: Event) -> list[Memory]:
         """Return the statements of a prompt's project, or of none, that it did not outlive."""
         return [
             memory
@@ -203,13 +203,13 @@ class Sessions:
     @property
     def _statements(self) -> Fold:
         """The statements in the log, and those that were read since."""
-        if self._said is None:
-            self._said = Fold()
+        if self._statement_fold is None:
+            self._statement_fold = Fold()
             if self._log is not None:
                 for statement in log_queries.memories_of_kind(self._log, STATEMENT):
                     for event in self._log.events_for(statement.id):
-                        self._said.apply(event)
-        return self._said
+                        self._statement_fold.apply(event)
+        return self._statement_fold
 
     def _is_off(self, event: Event, cwd: str | None, choices: Choices) -> bool:
         """Return True if a turn is not to be recorded, or the next build would erase it."""

@@ -200,7 +200,7 @@ def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
     """
     try:
         if is_database(path):
-            return (TRANSCRIPT_HOSTS["opencode"] if opencode.find(path, _hush) else None), b""
+            return (TRANSCRIPT_HOSTS["opencode"] if opencode.find(path, _ignore) else None), b""
         beginning = b"\n".join(islice(read_lines(path, _BEGINNING), _FIRST_LINES))
     except SourceError:
         return None, b""
@@ -213,7 +213,7 @@ def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
 def _mistake(host: TranscriptHost, source: Path, others: Sequence[TranscriptHost]) -> SourceError:
     """Return the error that says what a place without a host's transcripts is."""
     there, named = f"{host.title} keeps its sessions in {host.usual}", shlex.quote(str(source))
-    for other in others or _of_others(host, source):
+    for other in others or _other_hosts(host, source):
         content = "is a session" if source.is_file() else "holds sessions"
         return SourceError(
             f"{source} {content} of {other.title}: run `mnemolog import {other.agent} {named}`"
@@ -246,7 +246,7 @@ def _repository(host: TranscriptHost, source: Path) -> SourceError:
     )
 
 
-def _hush(sentence: str) -> None:
+def _ignore(sentence: str) -> None:
     """Be told of nothing: it is only looked whose a place is."""
 
 
@@ -257,23 +257,24 @@ def _is_export(source: Path) -> bool:
         return False
 
 
-def _of_others(host: TranscriptHost, source: Path) -> list[TranscriptHost]:
+def _other_hosts(host: TranscriptHost, source: Path) -> list[TranscriptHost]:
     """Return the other hosts whose transcripts lie at a place."""
     hosts: list[TranscriptHost] = []
     for other in TRANSCRIPT_HOSTS.values():
         if other is not host and source.is_dir():
             try:
-                paths = other.find(source, _hush)
+                paths = other.find(source, _ignore)
             except SourceError:
                 continue
             if any(
-                transcript.session or _is_of(other, transcript.path) for transcript in paths[:3]
+                transcript.session or _is_written_by(other, transcript.path)
+                for transcript in paths[:3]
             ):
                 hosts.append(other)
     return hosts
 
 
-def _is_of(host: TranscriptHost, path: Path) -> bool:
+def _is_written_by(host: TranscriptHost, path: Path) -> bool:
     try:
         return _detect_host(path)[0] is host
     except OSError:

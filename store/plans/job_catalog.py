@@ -53,12 +53,12 @@ class Switches(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _SwitchFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: tuple[Job | Learn, ...]
 
 
 # made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
-_decoder = msgspec.json.Decoder(_Kept)
+_decoder = msgspec.json.Decoder(_SwitchFile)
 
 
 def load_switches(tenant: Tenant) -> Switches:

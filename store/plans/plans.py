@@ -217,19 +217,23 @@ def apply(
         return find(log, plan.id)
     if plan.state in ("undone", "rejected"):
         raise Conflict(f"plan {plan.id} was {plan.state}: make another")
-    wanted = _with_makers(plan.body, _of_plan(plan, chosen)) if chosen is not None else plan.open
+    wanted = (
+        _with_makers(plan.body, _check_places(plan, chosen)) if chosen is not None else plan.open
+    )
     if refused := plan.rejected.intersection(wanted):
         raise Conflict(f"step {min(refused) + 1} of plan {plan.id} was rejected")
     wanted = tuple(at for at in wanted if at not in plan.applied)
     if not wanted and plan.body.steps:
         return plan
-    because = changes_since(log, [plan.body]).reasons(_cut(plan.body, wanted), set(plan.events))
-    because += setting_changes.stale_settings(log, _cut(plan.body, wanted))
+    because = changes_since(log, [plan.body]).reasons(
+        _with_steps(plan.body, wanted), set(plan.events)
+    )
+    because += setting_changes.stale_settings(log, _with_steps(plan.body, wanted))
     if because:
         raise PlanStale(f"plan {plan.id} is stale: {'; '.join(because)}: make another")
     if plan.failed and not force:
         refuse(plan)
-    events = events_of(_cut(plan.body, wanted), now)
+    events = events_of(_with_steps(plan.body, wanted), now)
     if accepted:  # an agent's lesson that a person accepted binds
         events = [
             replace(event, trust="user") if may_become_rule(event) else event for event in events
@@ -243,11 +247,11 @@ def apply(
     # an id that follows from the plan: of two who answer it at once one is told of a conflict
     so_far = (str(len(plan.applied)),) if plan.applied else ()
     answer = Event(derived_id(0, "applied", plan.id, *so_far), now, applied, plan.id, plan.project)
-    setting_changes.keep_settings(log, _cut(plan.body, wanted))
+    setting_changes.keep_settings(log, _with_steps(plan.body, wanted))
     try:
         log.append([*events, answer])
     except BaseException:  # an interrupt too: the file is not to say what the log does not
-        setting_changes.keep_settings(log, _cut(plan.body, wanted), is_undo=True)
+        setting_changes.keep_settings(log, _with_steps(plan.body, wanted), is_undo=True)
         raise
     setting_changes.end_trial(log, plan.id)
     return find(log, plan.id)
@@ -262,7 +266,7 @@ def refuse(plan: Plan) -> NoReturn:
     )
 
 
-def _of_plan(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
+def _check_places(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
     """Return chosen steps in order; raise Conflict where there are none, or not in the plan."""
     places, count = tuple(sorted({*chosen})), len(plan.body.steps)
     if not places or not 0 <= places[0] <= places[-1] < count:
@@ -284,7 +288,7 @@ def _with_makers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(places))
 
 
-def _cut(planned: Planned, places: Iterable[int]) -> Planned:
+def _with_steps(planned: Planned, places: Iterable[int]) -> Planned:
     """Return a plan with some of its steps alone."""
     steps = tuple(planned.steps[at] for at in places)
     return msgspec.structs.replace(planned, steps=steps)
@@ -314,7 +318,7 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
         return plan
     if plan.state != "applied" and not plan.applied:
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
-    applied = _cut(plan.body, sorted(plan.applied))
+    applied = _with_steps(plan.body, sorted(plan.applied))
     because = changes_since(log, [applied]).reasons(applied, set(plan.events), is_undo=True)
     because += setting_changes.stale_settings(log, applied, is_undo=True)
     if because:
@@ -345,7 +349,7 @@ def reject(
         raise Conflict(f"plan {plan.id} was {plan.state}: `mnemolog plans undo` undoes one")
     wanted = plan.open
     if chosen is not None:
-        wanted = _with_namers(plan.body, _of_plan(plan, chosen))
+        wanted = _with_namers(plan.body, _check_places(plan, chosen))
     if applied := plan.applied.intersection(wanted):
         raise Conflict(f"step {min(applied) + 1} of plan {plan.id} was applied")
     wanted = tuple(at for at in wanted if at in plan.open)
@@ -389,21 +393,21 @@ def _mark(step: Step) -> tuple[str, str, str | None]:
 
 def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
     """Return the plan of a job of which the same steps wait and still can be applied."""
-    acts = _acts(planned)
+    acts = _writes(planned)
     for event in reversed(log.job_events(("planned",))):
         body = event.body
         assert isinstance(body, Planned)
-        if (body.job, event.project) != (planned.job, project) or not {*acts} <= {*_acts(body)}:
+        if (body.job, event.project) != (planned.job, project) or not {*acts} <= {*_writes(body)}:
             continue
         plan = _find(log, event.id)
         if plan is None or plan.state != "waiting":
             continue
-        if _acts(_cut(plan.body, plan.open)) == acts:
+        if _writes(_with_steps(plan.body, plan.open)) == acts:
             return plan
     return None
 
 
-def _acts(planned: Planned) -> list[bytes]:
+def _writes(planned: Planned) -> list[bytes]:
     """Return the writes of a plan's steps, whatever the figures behind them."""
     steps = ((step.event, step.subject, step.body) for step in planned.steps)
     return [msgspec.json.encode(step) for step in steps]
@@ -427,7 +431,7 @@ def _mark_stale(log: EventLog, plans: Sequence[Plan]) -> list[Plan]:
     def mark(plan: Plan) -> Plan:
         if plan.state != "waiting":
             return plan
-        rest = _cut(plan.body, plan.open)
+        rest = _with_steps(plan.body, plan.open)
         because = changes.reasons(rest, set(plan.events)) + setting_changes.stale_settings(
             log, rest
         )

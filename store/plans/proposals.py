@@ -64,7 +64,7 @@ VERBS = {
     "configured": "set",
 }
 # what a person is shown of a memory that is new
-_TOLD = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
+_SHOWN = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
 _TITLES: Mapping[What, str] = {
     "archive": "archive",
     "merge": "merge",
@@ -130,13 +130,13 @@ def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -
     proposals: list[Proposal] = []
     if sort in (None, "plan"):
         every_plan = plans.every(log, with_bulk=state != "waiting")
-        proposals += [_of_plan(plan) for plan in every_plan if plan.body.job != "recommend"]
+        proposals += [_plan_proposal(plan) for plan in every_plan if plan.body.job != "recommend"]
     if sort in (None, "recommendation"):
-        proposals += map(_of_recommendation, recommendations.every(log))
+        proposals += map(_recommendation_proposal, recommendations.every(log))
     if sort in (None, "lesson"):
         drafts = lesson_proposals.every(log)
         forgotten = _ids_forgotten(log, [draft.memory for draft in drafts if draft.memory])
-        proposals += [_of_draft(draft, forgotten) for draft in drafts]
+        proposals += [_draft_proposal(draft, forgotten) for draft in drafts]
     proposals.sort(key=lambda proposal: (-proposal.at, proposal.id))
     return [proposal for proposal in proposals if state in (None, proposal.state)]
 
@@ -146,15 +146,16 @@ def find(log: EventLog, id_: str) -> Proposal:
     events = log.events_for(id_)
     body = events[0].body if events else None
     if isinstance(body, Planned):
-        return _of_plan(plans.find(log, id_))
+        return _plan_proposal(plans.find(log, id_))
     if isinstance(body, Proposed):
         if body.what == "lesson":
             draft = lesson_proposals.read(events)
-            return _of_draft(draft, _ids_forgotten(log, [draft.memory] if draft.memory else []))
-        return _of_recommendation(recommendations.find(log, id_))
+            forgotten = _ids_forgotten(log, [draft.memory] if draft.memory else [])
+            return _draft_proposal(draft, forgotten)
+        return _recommendation_proposal(recommendations.find(log, id_))
     is_lesson = bool(events) and lesson_proposals.may_become_rule(events[0])
     if is_lesson or lesson_proposals.is_held_advice(events):
-        return _of_statement(log, events)
+        return _statement_proposal(log, events)
     raise NotFound(f"no proposal {id_!r}")
 
 
@@ -233,7 +234,7 @@ def undo(log: EventLog, id_: str, now: int) -> Proposal:
     return find(log, id_)
 
 
-def _of_plan(plan: Plan) -> Proposal:
+def _plan_proposal(plan: Plan) -> Proposal:
     body = plan.body
     return Proposal(
         id=plan.id,
@@ -258,8 +259,8 @@ def _of_plan(plan: Plan) -> Proposal:
     )
 
 
-def _of_recommendation(recommendation: Recommendation) -> Proposal:
-    texts = filter(None, map(_words, map(_change_of, recommendation.change.steps)))
+def _recommendation_proposal(recommendation: Recommendation) -> Proposal:
+    texts = filter(None, map(_text_of, map(_change_of, recommendation.change.steps)))
     text = next(texts, "a memory that was erased")
     return Proposal(
         id=recommendation.id,
@@ -276,7 +277,7 @@ def _of_recommendation(recommendation: Recommendation) -> Proposal:
     )
 
 
-def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
+def _draft_proposal(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
     body = draft.event.body
     assert isinstance(body, Proposed)
     because = (body.because,) if body.because else ()
@@ -302,7 +303,7 @@ def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
     )
 
 
-def _of_statement(log: EventLog, events: Sequence[Event]) -> Proposal:
+def _statement_proposal(log: EventLog, events: Sequence[Event]) -> Proposal:
     first, rule_id = events[0], lesson_proposals.rule_id(events[0])
     assert isinstance(first.body, Recorded)
     text = lesson_proposals.wording(first, events[1:])
@@ -352,7 +353,7 @@ def _change_of(step: Step, answer: State = "waiting") -> Changed:
     text: str | None = step.before.get("content")
     match step.event:
         case "recorded":
-            text, changes = None, _fields(step, _TOLD)
+            text, changes = None, _fields(step, _SHOWN)
         case "revised":
             words = step.evidence.get("text")
             text = words if isinstance(words, str) else text
@@ -402,7 +403,7 @@ def _title(body: Planned) -> str:
     return f"{body.job}: {', '.join(f'{count} {verb}' for verb, count in counts) or 'nothing'}"
 
 
-def _words(changed: Changed) -> str | None:
+def _text_of(changed: Changed) -> str | None:
     """Return the words that a step is about: those that go, else those that come."""
     values = [changed.text]
     for change in changed.changes:

@@ -128,7 +128,7 @@ def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]
 
 def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
     """Return settings with what some steps set."""
-    changes = {str(step.body["name"]): str(step.body["value"]) for step in _of(steps)}
+    changes = {str(step.body["name"]): str(step.body["value"]) for step in _setting_steps(steps)}
     return config.change_choices(choices, changes)
 
 
@@ -138,7 +138,7 @@ def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> 
     Raise InvalidInput for a plan that changes more than how memories are ranked, Conflict where
     another is tried, and ConfigError where config.toml cannot be written.
     """
-    names = [str(step.body["name"]) for step in _of(planned.steps)]
+    names = [str(step.body["name"]) for step in _setting_steps(planned.steps)]
     if len(names) < len(planned.steps) or "embedder" in names or not names:
         raise InvalidInput(
             f"plan {plan} cannot be tried: only one of "
@@ -146,7 +146,9 @@ def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> 
         )
     if (other := config.kept_value(_home(log), "trial.plan")) not in (None, plan):
         raise Conflict(f"plan {other} is being tried: `mnemolog plans trial {other} --stop` first")
-    changes = [f"{step.body['name']}={step.body['value']}" for step in _of(planned.steps)]
+    changes = [
+        f"{step.body['name']}={step.body['value']}" for step in _setting_steps(planned.steps)
+    ]
     config.keep(_home(log), {"trial.plan": plan, "trial.until": until, "trial.set": changes})
 
 
@@ -169,7 +171,7 @@ def end_trial(log: EventLog, plan: str) -> bool:
 def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> tuple[str, ...]:
     """Return the settings of a plan that changed in config.toml since it was made, or applied."""
     reasons = []
-    for step in _of(planned.steps):
+    for step in _setting_steps(planned.steps):
         name = step.body["name"]
         wanted = step.body["value"] if is_undo else step.before["kept"]
         if (now := config.kept_value(_home(log), name)) != wanted:
@@ -180,7 +182,7 @@ def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) ->
 
 def planned_embedder(steps: Iterable[Step], *, is_undo: bool = False) -> str | None:
     """Return the embedder that some steps set, or replaced; None where they change none."""
-    for step in _of(steps):
+    for step in _setting_steps(steps):
         if step.body["name"] == "embedder":
             return str(step.before["value"] if is_undo else step.body["value"])
     return None
@@ -191,16 +193,16 @@ def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> 
 
     Raise ConfigError where the file cannot be written, and for a setting that no plan may change.
     """
-    for step in _of(planned.steps):
+    for step in _setting_steps(planned.steps):
         _check_planned(step.body["name"], "config.toml")
     if values := {
         str(other.body["name"]): other.before["kept"] if is_undo else other.body["value"]
-        for other in _of(planned.steps)
+        for other in _setting_steps(planned.steps)
     }:
         config.keep(_home(log), values)
 
 
-def _of(steps: Iterable[Step]) -> list[Step]:
+def _setting_steps(steps: Iterable[Step]) -> list[Step]:
     """Return the steps that config.toml keeps."""
     return [step for step in steps if step.event == "configured" and not _is_version(step)]
 

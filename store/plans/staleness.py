@@ -55,7 +55,7 @@ class Changes(msgspec.Struct, frozen=True):
                     yield f"{id_} was {line.kind} since"
                     break
         if not is_undo:
-            wanted = _keys(plan, self.held)
+            wanted = _keys_of_plan(plan, self.held)
             for seq, id_, (project, key) in self.keys if wanted else ():
                 if seq > plan.watermark and (project, key) in wanted and id_ not in own:
                     yield f"{key} was given a value since"
@@ -69,8 +69,8 @@ def changes_since(log: EventLog, plans: Sequence[Planned]) -> Changes:
     ids = sorted({id_ for plan in plans for id_ in step_memory_ids(plan.steps)})
     first = min(plan.watermark for plan in plans)
     held = _keys_held_by(log, ids)
-    wanted = set[Key]().union(*(_keys(plan, held) for plan in plans))
-    keys = _of_keys(log, first, wanted, undone) if wanted else ()
+    wanted = set[Key]().union(*(_keys_of_plan(plan, held) for plan in plans))
+    keys = _key_changes(log, first, wanted, undone) if wanted else ()
     memories: dict[str, list[EventLine]] = {}
     for line in log_queries.other_changes_of(log, ids, sorted(_HARMLESS), first):
         if line.id not in undone:
@@ -93,7 +93,7 @@ def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     return {fact.id: (fact.project, fact.key) for fact in log_queries.facts_with_key(log, ids)}
 
 
-def _of_keys(
+def _key_changes(
     log: EventLog, after: int, wanted: Set[Key], undone: Set[str]
 ) -> list[tuple[int, str, Key]]:
     """Return the seq, event and key of each memory that became the value of a key, in order."""
@@ -106,7 +106,7 @@ def _of_keys(
     return sorted((seq, id_, key) for seq, id_, key in changes if key is not None and key in wanted)
 
 
-def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
+def _keys_of_plan(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     """Return the keys that a plan would give a value, and those of the memories it touches."""
     steps = (step for step in plan.steps if step.event == "recorded")
     keys = {(step.project, key) for step in steps if (key := step.body.get("key"))}
