@@ -8,12 +8,13 @@ step than an episode can say, so that a long turn fits in memory.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from store.agents.json_fields import output_tail
 from store.agents.tool_calls import ToolUse, defined_names, tool_use

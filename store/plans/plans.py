@@ -8,7 +8,6 @@ that a person rejected are not applied, and not proposed again.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Final, Literal, NoReturn
 
