@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from serve.hooks import prompt, session, tool_use
-from serve.hooks.call import Call
+from serve.hooks.call import Call, delivered_event_id
 from serve.hooks.intake import Intake
 from serve.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Payload, Reply
 from serve.hosts.host import Host
@@ -67,8 +67,12 @@ class Hooks:
         self._late = DeferredReplies()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
         self._places = ProjectContexts(tenants.settings)
-        spooled = Dedupe(time.monotonic)
-        self._intake = Intake(tenants, self._places, _record, spooled.is_first)
+        self._intake = Intake(
+            tenants,
+            self._places,
+            lambda call: _ANSWERS[call.event.moment](call),
+            Dedupe(time.monotonic).is_first,
+        )
 
     def take_in_spool(self) -> int:
         """Record what waits in the spool; return how many events were recorded."""
@@ -134,12 +138,12 @@ class Hooks:
         """
         home = self._tenants.settings.home
         try:
-            known = self._places.pauses.of(event.session, "", None, now)
-            if is_off and known is None:
+            paused = self._places.pauses.of(event.session, "", None, now)
+            if is_off and paused is None:
                 pauses.pause(home, "session", event.session, now, is_of_a_run=True)
             elif (
-                known
-                and known.is_of_a_run
+                paused
+                and paused.is_of_a_run
                 and event.moment == ("session_end" if is_off else "session_start")
             ):
                 pauses.resume(home, now, "session", event.session)
@@ -160,14 +164,15 @@ class Hooks:
         if event.moment == "session_start":
             patience_s = max(patience_s, START_S)
             self._note_root(place.project, event.cwd)
-        answer_by = time.monotonic() + patience_s
-        if delivery is None:
-            whose = (place.choices, place.project, now, answer_by)
-            return Call(event, tenant, *whose, trees=self._tenants.trees)
-        at = delivery.at if delivery.at <= now + _AHEAD_US else now
-        trees = self._tenants.trees
-        return Call.of_delivery(
-            event, tenant, place, delivery, now=at, answer_by=answer_by, trees=trees
+        return Call(
+            event,
+            tenant,
+            place.choices,
+            place.project,
+            delivery.at if delivery and delivery.at <= now + _AHEAD_US else now,
+            time.monotonic() + patience_s,
+            main_id=delivered_event_id(delivery) if delivery else None,
+            trees=self._tenants.trees,
         )
 
     def _note_root(self, project: str, cwd: str | None) -> None:
@@ -188,10 +193,13 @@ class Hooks:
         try:
             reply, is_done = waiting.result(max(0.0, call.answer_by - time.monotonic()))
         except TimeoutError:
-            what = f"{call.event.host} {call.event.moment}"
-            log.warning("%s was not answered within its deadline", what)
+            event = call.event
+            log.warning("%s %s was not answered within its deadline", event.host, event.moment)
             return SILENCE, False
-        self._close_breaker()
+        try:  # one was in time: let hook clients wait for answers again
+            self._tenants.settings.server_breaker.unlink(missing_ok=True)
+        except OSError as error:  # a home nobody may write: clients go on without us
+            log.warning("server.breaker could not be deleted: %s", error)
         return reply, is_done
 
     def _submit(self, call: Call, act: Callable[[], T]) -> "Future[T]":
@@ -229,13 +237,6 @@ class Hooks:
             return False
         return all(event.id != call.main_id for event in call.tenant.notes.waiting[:])
 
-    def _close_breaker(self) -> None:
-        """Let hook clients wait for answers again: one was in time."""
-        try:
-            self._tenants.settings.server_breaker.unlink(missing_ok=True)
-        except OSError as error:  # a home nobody may write: clients go on without us
-            log.warning("server.breaker could not be deleted: %s", error)
-
 
 def _short(reply: Reply) -> str:
     """Return what is to be said; nothing where a host would not show all of it."""
@@ -251,10 +252,6 @@ def _is_recorded(call: Call) -> bool:
     with suppress(LogError):
         return call.main_id is not None and bool(call.tenant.log.present_ids([call.main_id]))
     return False
-
-
-def _record(call: Call) -> None:
-    _ANSWERS[call.event.moment](call)
 
 
 # Each event is answered once. Cursor, Copilot CLI and VS Code also run the hooks in Claude Code's
@@ -362,12 +359,11 @@ class DeferredReplies:
 
 def _join_context(context: str, waited: list[str]) -> tuple[str, list[str]]:
     """Return the context after what waited and fits beside it, the oldest first; and the rest."""
-    words = context
     rest: list[str] = []
     for text in reversed(waited):
-        both = f"{text}\n{words}" if words else text
+        both = f"{text}\n{context}" if context else text
         if len(both.encode()) <= MAX_CONTEXT:
-            words = both
+            context = both
         else:
             rest.insert(0, text)
-    return words, rest
+    return context, rest

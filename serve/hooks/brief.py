@@ -141,8 +141,12 @@ def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> 
             sessions.setdefault(episode.session, []).append(episode)
     if not sessions:
         return []
-    turns = next((some for some in sessions.values() if _has_substance(some)), None)
-    turns = turns or next(iter(sessions.values()))
+    turns = next(iter(sessions.values()))
+    for session_turns in sessions.values():
+        edited = (bool(facts_of(memory).files) for memory in session_turns)
+        if any(map(_leaves_open, session_turns)) or sum(edited) >= _WORKED:
+            turns = session_turns
+            break
     # "hold on" and "back to ..." make no turn of their own, but say what was beside the point; nor
     # does "no wait, Thursday", which says what holds
     idle = newest(view, replace(conditions, kinds=(EPISODE,)), _LATEST, OPEN)
@@ -187,16 +191,16 @@ def without_asides(turns: Sequence[Memory]) -> list[Memory]:
     """Return a session's turns, newest first as given, without what interrupted them: from "hold
     on, ..." to "back to ...".
     """
-    kept: list[Memory] = []
+    on_topic: list[Memory] = []
     is_aside = False
     for place, turn in enumerate(turns):
         if not is_aside and _BACK.match(turn.content[:OPENING]):
             is_aside = any(_ASIDE.match(memory.content[:OPENING]) for memory in turns[place + 1 :])
         if not is_aside:
-            kept.append(turn)
+            on_topic.append(turn)
         elif _ASIDE.match(turn.content[:OPENING]):
             is_aside = False
-    return kept
+    return on_topic
 
 
 def left_open(
@@ -230,28 +234,21 @@ def went_wrong(conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
 
 def _failures(episode: Memory) -> Iterator[str]:
     """Yield the commands of a turn that failed; one that only looks fails where nothing is."""
-    for command, came in _commands_run(episode):
-        if came.startswith("failed") and not efforts.only_looks(command):
+    for command, outcome in _commands_run(episode):
+        if outcome.startswith("failed") and not efforts.only_looks(command):
             yield command
 
 
 def _commands_run(episode: Memory) -> Iterator[tuple[str, str]]:
-    """Yield the commands of a turn, each with what came of it."""
+    """Yield the commands of a turn, each with its outcome."""
     for line in (episode.action or "").splitlines():
         if line.startswith("$ "):
-            command, _, came = line.removeprefix("$ ").partition(OUTCOME)
-            yield command, came
+            command, _, outcome = line.removeprefix("$ ").partition(OUTCOME)
+            yield command, outcome
 
 
 def _leaves_open(turn: Memory) -> bool:
     return _LEFT_OPEN.search(turn.result or "") is not None
-
-
-def _has_substance(turns: Collection[Memory]) -> bool:
-    return (
-        any(map(_leaves_open, turns))
-        or sum(bool(facts_of(memory).files) for memory in turns) >= _WORKED
-    )
 
 
 def standing_parts(
@@ -274,7 +271,7 @@ def standing_parts(
         for memory in current
         if memory.kind == STATEMENT and not tells_of_past(memory.content)
     ]
-    stated = [_stated(view, memory, conditions) for memory in memories[: 2 * STATEMENTS]]
+    stated = [_statement_note(view, memory, conditions) for memory in memories[: 2 * STATEMENTS]]
     ruling = [_short(view, memory, conditions) for memory in current if memory.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
     bound = tuple(_fill_room(ruling, room - sum(map(_size, least))))
@@ -314,10 +311,10 @@ def _weighed_statements(view: View, conditions: Filter) -> list[Memory]:
     table = view.snapshots.statement_weights
     mask = those.mask(view.snapshots.rows)
     mask[view.tail.hidden_rows] = False
-    known = {row: scores for row, scores in (table.rows if table else {}).items() if mask[row]}
-    likeliest = sorted(known, key=lambda row: -weigh(known[row], Counts()))[:_LOOKED_AT]
+    scores_of = {row: scores for row, scores in (table.rows if table else {}).items() if mask[row]}
+    likeliest = sorted(scores_of, key=lambda row: -weigh(scores_of[row], Counts()))[:_LOOKED_AT]
     weighed = [
-        (weigh(known[row], _counts(view, memory)), memory)
+        (weigh(scores_of[row], _counts(view, memory)), memory)
         for row, memory in zip(likeliest, view.snapshots.rows.take(likeliest), strict=True)
     ]
     fresh = (memory for memory in view.tail.current() if those.accepts(memory))
@@ -360,26 +357,27 @@ def commands(
     A script that the same session wrote is none of the project's, nor is a file of no folder that
     it checked: a later session that runs it without having written it shows that it stayed.
     """
-    found: dict[str, str] = {}
+    command_for: dict[str, str] = {}
     written: dict[str | None, set[str]] = {}
     for episode in episodes:
         written.setdefault(episode.session, set()).update(_written_files(episode))
     for episode in episodes:
         if episode.id in without:
             continue
-        for command, came in reversed([*_commands_run(episode)]):
-            if came.startswith("failed"):
+        for command, outcome in reversed([*_commands_run(episode)]):
+            if outcome.startswith("failed"):
                 continue
             for part in _parts(command):
                 effort = efforts.effort(part)
                 if effort not in _EFFORTS or effort in but or len(part) > _LONGEST_COMMAND:
                     continue
-                if not (_scripts(part) | _loose_files(part)) & written[episode.session]:
-                    found.setdefault(effort, part)
-        if len(found) == len(_EFFORTS):
+                scripts = {_file_name(form[0]) for call in calls(part) for form in call.forms}
+                if not (scripts | _loose_files(part)) & written[episode.session]:
+                    command_for.setdefault(effort, part)
+        if len(command_for) == len(_EFFORTS):
             break
-    if found:
-        yield dict(found)
+    if command_for:
+        yield dict(command_for)
 
 
 def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[Note]:
@@ -396,7 +394,7 @@ def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[N
         if edited or ran:
             files, commands = sessions.setdefault(episode.session, ({}, {}))
             files.update(dict.fromkeys(edited))
-            commands.update({start: one for start, one in ran.items() if start not in commands})
+            commands.update({start: run for start, run in ran.items() if start not in commands})
     in_files = Counter(file for files, _ in sessions.values() for file in files)
     in_commands = Counter(start for _, commands in sessions.values() for start in commands)
     newest_of: dict[str, tuple[str, str]] = {}
@@ -423,8 +421,8 @@ def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the commands of a turn that passed and did more than look, each by its first words, and
     with the line it stands in.
     """
-    for line, came in _commands_run(episode):
-        if came.startswith("failed"):
+    for line, outcome in _commands_run(episode):
+        if outcome.startswith("failed"):
             continue
         for command in _parts(line):
             words = command.split()
@@ -448,11 +446,6 @@ def _written_files(episode: Memory) -> Iterator[str]:
         yield from map(_file_name, _REDIRECTED.findall(command))
 
 
-def _scripts(command: str) -> set[str]:
-    """Return the names of the programs and scripts that a command runs."""
-    return {_file_name(form[0]) for call in calls(command) for form in call.forms}
-
-
 def _loose_files(command: str) -> set[str]:
     """Return the names of the files of no folder, or of /tmp, that a command names."""
     words = (word for word in command.split() if "/" not in word or word.startswith("/tmp/"))
@@ -463,7 +456,7 @@ def _file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def _stated(view: View, memory: Memory, conditions: Filter) -> Note:
+def _statement_note(view: View, memory: Memory, conditions: Filter) -> Note:
     """Return a statement as a line of a block, of a long one its lasting sentences alone."""
     line = _short(view, memory, conditions)
     text = _without_outdated(view, memory).content
@@ -474,11 +467,13 @@ def _stated(view: View, memory: Memory, conditions: Filter) -> Note:
 
 
 def _short(view: View, memory: Memory, conditions: Filter, longest: int = LONGEST) -> Note:
-    shown = _without_outdated(view, memory)
+    current = shown = _without_outdated(view, memory)
+    if memory.source == "git":  # without the list of a commit's files, by which recall finds it
+        shown = structs.replace(current, content=_FILES.sub("", current.content))
     return note(
-        _without_files(shown),
+        shown,
         conditions.project,
-        change=view.change_of(memory) if shown is memory else None,
+        change=view.change_of(memory) if current is memory else None,
         retracts=view.retraction_of(memory),
         longest=longest,
     )
@@ -490,13 +485,6 @@ def _without_outdated(view: View, memory: Memory) -> Memory:
         return memory
     text = view.holding_text(memory)
     return memory if text == memory.content else structs.replace(memory, content=text)
-
-
-def _without_files(memory: Memory) -> Memory:
-    """Return a commit without the list of its files, by which recall finds it."""
-    if memory.source != "git":
-        return memory
-    return structs.replace(memory, content=_FILES.sub("", memory.content))
 
 
 def _turn(view: View, memory: Memory, conditions: Filter) -> Note:

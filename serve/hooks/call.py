@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
@@ -17,13 +17,17 @@ from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_statements import recordable
 from store.home.config import Choices
 from store.home.instants import derived_id, new_id
-from store.home.project_context import ProjectContext
 from store.home.spool import Delivery
 from store.log.event_kinds import Body, Trust
 from store.log.events import Event
 from store.shared.tree import SharedTrees
 
 T = TypeVar("T")
+
+
+def delivered_event_id(delivery: Delivery) -> str:
+    """Return the id of the first event that a delivery makes: by it the log knows the delivery."""
+    return derived_id(delivery.at, "hook", delivery.id)
 
 
 @dataclass(frozen=True)
@@ -37,41 +41,13 @@ class Call:
     now: int  # microseconds UTC
     answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
     is_awaited: bool = True  # else the host has gone on: the event is recorded, nothing is said
-    main_id: str | None = None  # of the first event that is made: by it the log knows a delivery
+    main_id: str | None = None  # of the first event that is made (`delivered_event_id`)
     trees: SharedTrees | None = None  # who knows what the work tree shares
     _unused_ids: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.main_id is not None:
             self._unused_ids.append(self.main_id)
-
-    @classmethod
-    def of_delivery(
-        cls,
-        event: HookEvent,
-        tenant: OpenTenant,
-        place: ProjectContext,
-        delivery: Delivery,
-        *,
-        now: int | None = None,
-        answer_by: float = inf,
-        is_awaited: bool = True,
-        trees: SharedTrees | None = None,
-    ) -> Self:
-        """Return the call of an event that a client sent, now or when it happened."""
-        id_ = derived_id(delivery.at, "hook", delivery.id)
-        at = delivery.at if now is None else now
-        return cls(
-            event,
-            tenant,
-            place.choices,
-            place.project,
-            at,
-            answer_by,
-            is_awaited,
-            main_id=id_,
-            trees=trees,
-        )
 
     @property
     def is_in_time(self) -> bool:

@@ -42,9 +42,9 @@ def blueprint(hooks: Hooks) -> Blueprint:
             is_off=is_off,
             delivery=parse_delivery(request.headers.get(DELIVERY_HEADER, "")),
         )
-        kept = {KEPT_HEADER: "1"} if is_kept else {}
+        headers = {KEPT_HEADER: "1"} if is_kept else {}
         if answer is None:
-            return Response(status=HTTPStatus.NO_CONTENT, headers=kept)
-        return Response(msgspec.json.encode(answer), mimetype="application/json", headers=kept)
+            return Response(status=HTTPStatus.NO_CONTENT, headers=headers)
+        return Response(msgspec.json.encode(answer), mimetype="application/json", headers=headers)
 
     return routes

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from serve.hooks.call import Call
+from serve.hooks.call import Call, delivered_event_id
 from serve.hosts import HOSTS
 from serve.hosts.event import HookEvent
 from serve.server.open_tenants import OpenTenants
@@ -48,7 +48,7 @@ class Intake:
         self,
         tenants: OpenTenants,
         contexts: ProjectContexts,
-        record: Callable[[Call], None],
+        record: Callable[[Call], object],
         is_first: Callable[[str, HookEvent, float], bool],
     ) -> None:
         """`record` writes down what an event tells; `is_first` knows two tellings of one event, by
@@ -75,13 +75,17 @@ class Intake:
         with self._lock:
             waiting = spool.entries(self._home)
             if not waiting:
-                self._note_empty(stamp)
-            taken = 0
+                folder = spool.folder_of(self._home)
+                sweep(folder)  # of clients that were killed
+                # a file of the same tick of the clock does not show: only a folder at rest counts
+                if time.time_ns() - folder.stat().st_mtime_ns > 1_000_000_000:
+                    self._empty = stamp
+            recorded = 0
             for path, delivery in waiting:
                 if delivery.at >= before or path.name in self._failed:
                     continue
                 try:
-                    taken += self._take(path, delivery)
+                    recorded += self._take(path, delivery)
                     self._is_held_up = False
                 except (LogError, OSError) as error:
                     if not self._is_held_up:
@@ -94,50 +98,51 @@ class Intake:
                 except Exception:  # as above: a defect of ours keeps the event
                     self._failed.add(path.name)
                     log.exception("%s stays in the spool", path.name)
-        return taken
-
-    def _note_empty(self, stamp: object) -> None:
-        folder = spool.folder_of(self._home)
-        sweep(folder)  # of clients that were killed
-        # a file of the same tick of the clock does not show: only a folder that is at rest counts
-        if time.time_ns() - folder.stat().st_mtime_ns > 1_000_000_000:
-            self._empty = stamp
+        return recorded
 
     def _take(self, path: Path, delivery: Delivery) -> bool:
         """Record one event, unless it is known; return whether it was recorded now."""
         if delivery.id in self.under_way:
             return False
         try:
-            kept = _decoder.decode(path.read_bytes())
-            host = HOSTS[kept.host]
-            event = host.read(kept.event) if host.read is not None else None
+            spooled = _decoder.decode(path.read_bytes())
+            host = HOSTS[spooled.host]
+            event = host.read(spooled.event) if host.read is not None else None
         except FileNotFoundError:  # another process was first
             return False
         except (KeyError, msgspec.MsgspecError, InvalidInput) as error:
             log.error("an event of the spool cannot be read and is dropped: %s", error)
             event = None
-        is_new = event is not None and self._record_event(kept, event, delivery)
+        is_new = event is not None and self._record_event(spooled.tenant, event, delivery)
         remove_files([path])
         return is_new
 
-    def _record_event(self, kept: SpooledEvent, event: HookEvent, delivery: Delivery) -> bool:
+    def _record_event(self, tenant_name: str, event: HookEvent, delivery: Delivery) -> bool:
         settings = self._tenants.settings
         place = self._contexts.of(event.cwd)
         if event.moment == "before_tool" or self._contexts.off(
             place, event.session, event.cwd, delivery.at
         ):
             return False
-        name = kept.tenant or settings.choices.tenant
+        name = tenant_name or settings.choices.tenant
         with ExitStack() as pins:
             try:
                 tenant = pins.enter_context(self._tenants.pinned(name))
             except (NotFound, InvalidName) as error:
                 raise NotFound(f"{error}; make the tenant, or delete the file") from error
-            call = Call.of_delivery(event, tenant, place, delivery, is_awaited=False)
-            assert call.main_id is not None
-            if any(other.id == call.main_id for other in tenant.notes.waiting):
+            id_ = delivered_event_id(delivery)
+            call = Call(
+                event,
+                tenant,
+                place.choices,
+                place.project,
+                delivery.at,
+                is_awaited=False,
+                main_id=id_,
+            )
+            if any(other.id == id_ for other in tenant.notes.waiting):
                 tenant.notes.write()
-            if tenant.log.present_ids([call.main_id]):
+            if tenant.log.present_ids([id_]):
                 return False
             if delivery.id not in self._first:
                 if not self._is_first(name, event, delivery.at / 1e6):

@@ -62,5 +62,5 @@ def model_context(journal: SessionEvents, *, is_started_again: bool = False) -> 
 
 def keeps_notes(host: str | None) -> bool:
     """Return whether a host keeps notes in the history of its sessions."""
-    known = HOSTS.get(host or "")
-    return known is None or known.keeps_notes
+    adapter = HOSTS.get(host or "")
+    return adapter is None or adapter.keeps_notes

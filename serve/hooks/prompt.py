@@ -28,7 +28,7 @@ from serve.hooks.brief import goal_note, last_session, left_open, recent_turns
 from serve.hooks.call import Call
 from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
-from serve.lessons.deeds import Bearing, bearings
+from serve.lessons.deeds import bearings
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
 from serve.reader.goals import set_goals
@@ -85,11 +85,11 @@ class PromptAnswer(msgspec.Struct, frozen=True):
     @property
     def near(self) -> frozenset[str]:
         """The ids of what was at least NEAR as likely to help as it takes."""
-        return frozenset(one.hit.memory.id for one in self.weighed if one.excess >= NEAR)
+        return frozenset(item.hit.memory.id for item in self.weighed if item.excess >= NEAR)
 
 
 def answer_prompt(call: Call) -> Reply:
-    """Return what the memory has to say to a prompt, and what of the prompt it kept."""
+    """Return the context for a prompt, and a notice of the statements recorded from it."""
     prompt = call.event.prompt
     before = last_reply(call.journal)
     reading = read_intent(prompt, before)
@@ -101,42 +101,42 @@ def answer_prompt(call: Call) -> Reply:
     )
     author = author_of(prompt, is_unattended=call.event.is_unattended)
     prompted = replace(call.new_event(body), author=author)
-    kept = keep_statements(call, prompt, before, prompted)
-    told = statement_notice(kept)
-    if kept:
-        call.write(prompted, *kept)
+    statement_events = keep_statements(call, prompt, before, prompted)
+    notice = statement_notice(statement_events)
+    if statement_events:
+        call.write(prompted, *statement_events)
     else:
         call.write_later(prompted)
     if reading.is_idle or not call.is_awaited:
-        return Reply(notice=told)
+        return Reply(notice=notice)
     began = time.perf_counter()
     if reading.intent == "recap":
-        context = model_context(call.journal)
-        said = block(
-            call.ask(lambda view: list(recap(view, call, reading, context.known, context.own)))
+        model = model_context(call.journal)
+        context = block(
+            call.ask(lambda view: list(recap(view, call, reading, model.known, model.own)))
         )
-        if said.ids and call.is_in_time:
-            call.write_later(*_surface_events(call, said.ids, len(said.text)))
-        return Reply(said.text, notice=told) if call.is_in_time else SILENCE
+        if context.ids and call.is_in_time:
+            call.write_later(*_surface_events(call, context.ids, len(context.text)))
+        return Reply(context.text, notice=notice) if call.is_in_time else SILENCE
     if call.is_held_out:  # what the user asks for, as above, is answered all the same
-        return Reply(notice=told)
+        return Reply(notice=notice)
     receipt_id = new_id(call.now)
-    own = model_context(call.journal).own | {event.id for event in kept}
+    own = model_context(call.journal).own | {event.id for event in statement_events}
 
     def answer(view: View) -> PromptAnswer:
         return look_up(view, call, reading, prompt_router(view, call, receipt_id), own, receipt_id)
 
     prompt_answer = call.ask(answer)
-    said = compose(call, prompt_answer)
+    context = compose(call, prompt_answer)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
-        return Reply(notice=told)
-    receipt = _receipt(call, prompt_answer, said, took_us)
+        return Reply(notice=notice)
+    receipt = _receipt(call, prompt_answer, context, took_us)
     call.write_later(
         replace(receipt, id=receipt_id, subject=receipt_id),
-        *_surface_events(call, said.judgeable_ids),
+        *_surface_events(call, context.judgeable_ids),
     )
-    return Reply(said.text, notice=told)
+    return Reply(context.text, notice=notice)
 
 
 def last_reply(journal: SessionEvents) -> str:
@@ -193,12 +193,12 @@ def _look_up(
         top_k=LOOKED_AT,
     )
     answer = recall(view, question)
-    chosen = answer.route.actions if answer.route else {}
-    known = model_context(call.journal).known
+    actions = answer.route.actions if answer.route else {}
+    told_at = model_context(call.journal).known
 
     def is_new(memory: Memory) -> bool:
         return (
-            memory.updated_at > known.get(memory.id, -1)
+            memory.updated_at > told_at.get(memory.id, -1)
             and memory.id not in own
             and not rests(view, memory)
             and not is_held(memory)
@@ -206,7 +206,13 @@ def _look_up(
 
     bearing = bearings(view, call.filter, prompt)
     hits = [hit for hit in answer.hits if is_new(hit.memory) and not hit.is_over]
-    unfound = (one.memory for one in _unfound(bearing, answer))
+    # what bears on the prompt and is no hit, what bears most first
+    hit_ids = {hit.memory.id for hit in answer.hits}
+    unfound = (
+        match.memory
+        for id_, match in bearing.items()
+        if id_ not in hit_ids and match.words + match.topics > 0.0
+    )
     standing = (memory for memory in unfound if is_new(memory) and not view.is_over(memory))
     more = [_marked_hit(view, memory) for memory in islice(standing, speaking.BEARING)]
     weighed = speaking.score_hits(
@@ -215,7 +221,7 @@ def _look_up(
         reading,
         [*hits, *more],
         bearing,
-        is_passive=chosen.get("proactivity") == "passive",
+        is_passive=actions.get("proactivity") == "passive",
     )
     best = speaking.best(weighed)
     about = rules_for_prompt(view, call.filter, prompt)[:RULES]
@@ -225,8 +231,8 @@ def _look_up(
         question=question,
         answer=answer,
         chosen=tuple(hit for hit in best if hit in hits),
-        is_short=chosen.get("context") == "summarize",
-        rules=tuple(hit for hit in rules if hit.memory.updated_at > known.get(hit.memory.id, -1)),
+        is_short=actions.get("context") == "summarize",
+        rules=tuple(hit for hit in rules if hit.memory.updated_at > told_at.get(hit.memory.id, -1)),
         weighed=weighed,
     )
 
@@ -236,71 +242,62 @@ def _marked_hit(view: View, memory: Memory) -> Hit:
     return Hit(memory, 0.0, 0.0, change=view.change_of(memory))
 
 
-def _unfound(bearing: Mapping[str, Bearing], answer: Answer) -> Iterator[Bearing]:
-    """Yield what bears on a prompt and is no hit, what bears most first."""
-    ids = {hit.memory.id for hit in answer.hits}
-    for id_, one in bearing.items():
-        if id_ not in ids and one.words + one.topics > 0.0:
-            yield one
-
-
 def compose(call: Call, answer: PromptAnswer) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
     about = tokenizer.terms(call.event.prompt)
-    of_rules = {
+    notes = {
         hit.memory.id: note(hit.memory, call.project, change=hit.change) for hit in answer.rules
     }
-    of_hits = {
-        hit.memory.id: _note(hit, call.project, about, is_short=answer.is_short)
-        for hit in answer.chosen
-    }
-    return block((of_rules | of_hits).values())
+    for hit in answer.chosen:
+        memory, conflicts_with, change = hit.memory, hit.conflicts_with, hit.change
+        if answer.is_short:
+            notes[memory.id] = short_note(
+                memory, call.project, conflicts_with=conflicts_with, change=change
+            )
+        else:
+            notes[memory.id] = note(
+                memory,
+                call.project,
+                about=about,
+                conflicts_with=conflicts_with,
+                history=hit.history,
+                change=change,
+                retracts=hit.retracts,
+            )
+    return block(notes.values())
 
 
-def _note(hit: Hit, project: str, about: list[str], *, is_short: bool) -> Note:
-    if is_short:
-        return short_note(hit.memory, project, conflicts_with=hit.conflicts_with, change=hit.change)
-    return note(
-        hit.memory,
-        project,
-        about=about,
-        conflicts_with=hit.conflicts_with,
-        history=hit.history,
-        change=hit.change,
-        retracts=hit.retracts,
-    )
-
-
-def _receipt(call: Call, answer: PromptAnswer, said: Block, took_us: int) -> Event:
+def _receipt(call: Call, answer: PromptAnswer, context: Block, took_us: int) -> Event:
     """Return the receipt of a recall: what was put before the model, and how many were not."""
-    found, teams = answer.answer, answer.teams
-    hits = [hit for hit in found.hits if hit.memory.id in said.ids]
-    near = 0 if said.ids else len(answer.near & {hit.memory.id for hit in found.hits})
-    unsaid = len(found.hits) - len(hits) - near
+    recalled = answer.answer
+    hits = [hit for hit in recalled.hits if hit.memory.id in context.ids]
+    near = 0 if context.ids else len(answer.near & {hit.memory.id for hit in recalled.hits})
+    unsaid = len(recalled.hits) - len(hits) - near
     unsaid_by = {name: n for name, n in (("unsaid", unsaid), ("near", near)) if n}
+    trial = None
+    if answer.teams is not None:
+        team_of = {
+            hit.memory.id: team for hit, team in zip(answer.chosen, answer.teams, strict=True)
+        }
+        # "-" for what a rule brought
+        trial = tried(call.choices, "".join(team_of.get(hit.memory.id, "-") for hit in hits))
     return call.new_event(
         Recalled(
             query=call.event.prompt[:KEPT],
             mode="auto",
-            manifest=found.manifest,
-            watermark=found.watermark,
+            manifest=recalled.manifest,
+            watermark=recalled.watermark,
             hits=receipt_hits(hits),
-            dropped=found.dropped | unsaid_by,
+            dropped=recalled.dropped | unsaid_by,
             took_us=took_us,
-            route=found.route,
-            characters=len(said.text) or None,
+            route=recalled.route,
+            characters=len(context.text) or None,
             door="prompt",
-            basis=basis(answer.question, found),
-            digest=digest(said.text.encode()) if said.text else None,
-            trial=None if teams is None else tried(call.choices, _teams(hits, answer)),
+            basis=basis(answer.question, recalled),
+            digest=digest(context.text.encode()) if context.text else None,
+            trial=trial,
         )
     )
-
-
-def _teams(hits: Iterable[Hit], answer: PromptAnswer) -> str:
-    """Return who brought each of some hits; "-" for one that a rule brought."""
-    by_id = {hit.memory.id: t for hit, t in zip(answer.chosen, answer.teams or "", strict=True)}
-    return "".join(by_id.get(hit.memory.id, "-") for hit in hits)
 
 
 def _surface_events(call: Call, ids: Iterable[str], characters: int | None = None) -> list[Event]:
@@ -345,17 +342,16 @@ def recap(
 
     on_topic = [memory for memory in _on_topic(view, call, reading) if is_new(memory)][:MOST]
     if (when := interval(prompt, call.now, language(prompt))) is not None:
-        for one in on_topic:
-            if one.kind != EPISODE:
-                yield line(one)
+        for memory in on_topic:
+            if memory.kind != EPISODE:
+                yield line(memory)
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
     earlier = [turn for turn in recent_turns(view, call.filter) if turn.id not in own]
     last = last_session(view, call.filter, earlier)
     there = last[:MOST] if last and is_new(last[0]) else []
     before = [memory for memory in left_open(view, call.filter, last, earlier) if is_new(memory)]
-    for one in {memory.id: memory for memory in (*on_topic, *there, *before)}.values():
-        yield line(one)
+    yield from map(line, {memory.id: memory for memory in (*on_topic, *there, *before)}.values())
 
 
 def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
@@ -383,9 +379,9 @@ def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
     ]
     weighed = speaking.score_hits(view, prompt, reading, hits, bearings(view, call.filter, prompt))
     return [
-        one.hit.memory
-        for one in sorted(weighed, key=lambda one: -one.excess)
-        if one.hit.confidence >= RECAP_CONFIDENCE or one.chance >= one.bar
+        item.hit.memory
+        for item in sorted(weighed, key=lambda item: -item.excess)
+        if item.hit.confidence >= RECAP_CONFIDENCE or item.chance >= item.bar
     ]
 
 
@@ -413,16 +409,16 @@ def _current_statements(view: View, conditions: Filter) -> list[Memory]:
 
 def statement_notice(events: list[Event]) -> str:
     """Return what the user is told of what was kept or ended, and how to take it back."""
-    said = []
+    parts = []
     for event in events:
         match event.body:
             case Recorded(content=content):
                 short = content if len(content) <= 120 else content[:117] + "..."
                 undo = f"mnemolog forget {short_id(event.id)}"
-                said.append(f"kept: \u201c{short}\u201d (take it back: {undo})")
+                parts.append(f"kept: \u201c{short}\u201d (take it back: {undo})")
             case Forgotten():
                 undo = f"mnemolog restore {short_id(event.subject)}"
-                said.append(f"forgotten (bring it back: {undo})")
+                parts.append(f"forgotten (bring it back: {undo})")
             case _:
                 continue
-    return f"mnemolog {'; '.join(said)}" if said else ""
+    return f"mnemolog {'; '.join(parts)}" if parts else ""

@@ -59,8 +59,15 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    share = _share_held_out(call)
-    is_held_out = call.is_held_out or _is_drawn(call.event.session, share)
+    share = 0.0  # of new sessions, drawn by their ids, that are told nothing
+    if (
+        call.choices.holdout > 0.0
+        and call.event.start in ("startup", "clear")
+        and call.journal.beginning is None
+    ):
+        share = call.choices.holdout
+    drawn = int.from_bytes(sha256(call.event.session.encode()).digest()[:8])
+    is_held_out = call.is_held_out or drawn < share * 2**64
     block = Block()
     if call.is_awaited and not is_held_out:
         block = _session_block(call, call.event.start)
@@ -79,34 +86,20 @@ def answer_session_start(call: Call) -> Reply:
     return Reply(block.text)
 
 
-def _share_held_out(call: Call) -> float:
-    """Return the share of new sessions that are told nothing; 0 where this one is not new."""
-    is_new = (
-        call.choices.holdout > 0.0
-        and call.event.start in ("startup", "clear")
-        and call.journal.beginning is None
-    )
-    return call.choices.holdout if is_new else 0.0
-
-
-def _is_drawn(session: str, share: float) -> bool:
-    """Return whether a session is among a share that is drawn by the ids of sessions."""
-    return int.from_bytes(sha256(session.encode()).digest()[:8]) < share * 2**64
-
-
 def _session_block(call: Call, start: Start) -> Block:
     """Return what this session must know, minus what its model has before it."""
     if start == "fork":
         return Block()  # the model has all that was said in the session it comes from
-    context, done = ModelContext(), None
+    context = ModelContext()
     if start == "compact":
-        done = work(call.journal.events, call.event.cwd)
+        session_work = work(call.journal.events, call.event.cwd)
+        if session_work.asked or session_work.edited or session_work.recorded:
+            digest = call.ask(lambda view: _digest(view, call, session_work))
+            return render_parts(digest, DIGEST_BYTES)
     elif start != "clear":
         is_again = start == "startup" or not keeps_notes(call.event.host)
         context = model_context(call.journal, is_started_again=is_again)
-    if done is None or not (done.asked or done.edited or done.recorded):
-        return render_parts(call.ask(lambda view: _news(view, call, context)), BRIEF_BYTES)
-    return render_parts(call.ask(lambda view: _digest(view, call, done)), DIGEST_BYTES)
+    return render_parts(call.ask(lambda view: _news(view, call, context)), BRIEF_BYTES)
 
 
 def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
@@ -124,30 +117,40 @@ def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
     ]
 
 
-def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
+def _digest(view: View, call: Call, session_work: Work) -> tuple[Part, ...]:
     """Return the project's rules and statements, those of this session first, and what it did; what
     matters most first: the end may be cut.
     """
     surfaced = _find_eligible(view, call, sorted(call.journal.lesson_ids))
     ruling = [memory for memory in surfaced if role(memory) == "rule"][-_RULES:]
-    own = _find_eligible(view, call, reversed(done.recorded))
+    own = _find_eligible(view, call, reversed(session_work.recorded))
     stated = [memory for memory in (*own, *reversed(surfaced)) if memory.kind == STATEMENT]
     standing = standing_parts(view, call.filter, (*ruling, *stated), DIGEST_STANDING)
     there = {line["id"] for part in standing for line in part.notes}
     recorded = [memory for memory in own if memory.kind != "raw_turn" and memory.id not in there]
     goals = [memory for memory in set_goals(view, call.filter) if not is_held(memory)][:_GOALS]
+    answered = session_work.asked if session_work.is_answered else session_work.asked[:-1]
+    edits: list[Note] = [
+        {"edited": file, "times": times} for file, times in session_work.edited[:_EDITED]
+    ]
     return (
         *standing,
         Part(
             "Left open in this session:",
-            (*_open_notes(done), *(goal_note(memory, call.filter) for memory in goals)),
+            (*_open_notes(session_work), *(goal_note(memory, call.filter) for memory in goals)),
         ),
-        Part("Recorded in this session, the newest first:", _notes(recorded[:_RECORDED], call)),
-        Part("Asked in this session, the newest first:", tuple(_prompt_notes(done))),
-        Part("Done in this session:", (*_run_notes(done), *_edit_notes(done))),
+        Part(
+            "Recorded in this session, the newest first:",
+            tuple(note(memory, call.project, longest=_SHORT) for memory in recorded[:_RECORDED]),
+        ),
+        Part(
+            "Asked in this session, the newest first:",
+            tuple({"asked": one_line(text, _PROMPT)} for text in reversed(answered[-_ASKED:])),
+        ),
+        Part("Done in this session:", (*_run_notes(session_work), *edits)),
         Part(
             "Commands that worked here:",
-            tuple(commands(recent_turns(view, call.filter), but=done.runs)),
+            tuple(commands(recent_turns(view, call.filter), but=session_work.runs)),
         ),
     )
 
@@ -162,28 +165,18 @@ def _find_eligible(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
     ]
 
 
-def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:
-    return tuple(note(memory, call.project, longest=_SHORT) for memory in memories)
-
-
-def _open_notes(done: Work) -> Iterator[Note]:
-    if done.asked and not done.is_answered:
-        yield {"asked": one_line(done.asked[-1], _PROMPT), "answered": False}
-    for effort, act in done.failures:
+def _open_notes(session_work: Work) -> Iterator[Note]:
+    if session_work.asked and not session_work.is_answered:
+        yield {"asked": one_line(session_work.asked[-1], _PROMPT), "answered": False}
+    for effort, act in session_work.failures:
         failed = {"failing": effort, "ran": one_line(act.command or act.tool, _PROMPT)}
         if act.error:  # a tool's own words, and marked as such
             failed |= {"error": one_line(act.error[-_PROMPT:], _PROMPT), "trust": "tool"}
         yield failed
 
 
-def _prompt_notes(done: Work) -> Iterator[Note]:
-    answered = done.asked if done.is_answered else done.asked[:-1]  # the last one is left open
-    for prompt in reversed(answered[-_ASKED:]):
-        yield {"asked": one_line(prompt, _PROMPT)}
-
-
-def _run_notes(done: Work) -> Iterator[Note]:
-    for effort, runs in done.runs.items():
+def _run_notes(session_work: Work) -> Iterator[Note]:
+    for effort, runs in session_work.runs.items():
         last = one_line(runs.last.command or runs.last.tool, _PROMPT)
         yield {
             "ran": last,
@@ -191,11 +184,6 @@ def _run_notes(done: Work) -> Iterator[Note]:
             "passed": runs.last.passed,
             "times": runs.passed + runs.failed,
         }
-
-
-def _edit_notes(done: Work) -> Iterator[Note]:
-    for file, times in done.edited[:_EDITED]:
-        yield {"edited": file, "times": times}
 
 
 def record_compaction(call: Call) -> Reply:
@@ -217,9 +205,9 @@ def record_stop(call: Call) -> Reply:
         call.write_later(stopped)
         return SILENCE
     turn = call.journal.turn
-    came = _outcomes(call, turn)
-    events = [call.new_event(outcome) for outcome in came]
-    events += _verdict_events(call, turn, {outcome.effort: outcome.passed for outcome in came})
+    efforts = _outcomes(call, turn)
+    events = [call.new_event(outcome) for outcome in efforts]
+    events += _verdict_events(call, turn, {outcome.effort: outcome.passed for outcome in efforts})
     call.write(*events, stopped)
     return SILENCE
 
@@ -227,14 +215,13 @@ def record_stop(call: Call) -> Reply:
 def _outcomes(call: Call, turn: Sequence[Event]) -> list[Outcome]:
     """Return how the efforts stand that were made since the turn last stopped."""
     here = len(turn)
-    while here and not _is_stop(turn[here - 1]):
+    while here:
+        body = turn[here - 1].body
+        if isinstance(body, SessionTold) and body.stage == "stopped":
+            break
         here -= 1
     there = len(call.journal.events) - len(turn) + here
     return outcomes(_actions(turn[here:]), _actions(call.journal.events[:there]))
-
-
-def _is_stop(event: Event) -> bool:
-    return isinstance(event.body, SessionTold) and event.body.stage == "stopped"
 
 
 def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> list[Event]:
@@ -244,7 +231,7 @@ def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]
     for place, event in enumerate(turn):
         if not isinstance(event.body, Surfaced) or event.subject in judged_before | events.keys():
             continue
-        text = _text(call, event.subject)
+        text = _lesson_text(call, event.subject)
         if text is None:
             continue
         before, after = _actions(turn[:place]), _actions(turn[place:])
@@ -256,7 +243,7 @@ def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]
     return list(events.values())
 
 
-def _text(call: Call, id_: str) -> str | None:
+def _lesson_text(call: Call, id_: str) -> str | None:
     memory = call.tenant.reader.answer(lambda view: view.tail.find(id_))
     if memory is None or memory.state == FORGOTTEN:
         return None

@@ -161,13 +161,15 @@ class Weighed(msgspec.Struct, frozen=True):
 
 def best(weighed: Sequence[Weighed]) -> tuple[Hit, ...]:
     """Return the hits to be said, the likeliest to help first."""
-    order = sorted(weighed, key=lambda one: -one.excess)
+    order = sorted(weighed, key=lambda item: -item.excess)
     if not order or order[0].chance < order[0].bar:
         return ()
     first = order[0]
     least = max(SHARE, SHARE * first.excess)
-    more = (one for one in order[1:] if one.excess >= (least if one.kind == first.kind else ALSO))
-    return tuple(one.hit for one in (first, *more))[:MOST]
+    more = (
+        item for item in order[1:] if item.excess >= (least if item.kind == first.kind else ALSO)
+    )
+    return tuple(item.hit for item in (first, *more))[:MOST]
 
 
 def score_hits(
@@ -182,14 +184,14 @@ def score_hits(
     """Return how likely each of the first hits, and each statement among them, helps a prompt;
     `bearing` is how what the user laid down bears on it.
     """
-    found = []
+    weighed = []
     for hit, signs in features(view, prompt, reading, hits, bearing):
         kind = kind_of(hit.memory)
         model = MODELS[kind]
         bar = model.bar + (PASSIVE if is_passive else 0.0)
         is_beside = kind == "turn" and hit.confidence < NEAR and max(signs[_SHARES]) < HELD
-        found.append(Weighed(hit, kind, 0.0 if is_beside else model.chance(signs), bar))
-    return tuple(found)
+        weighed.append(Weighed(hit, kind, 0.0 if is_beside else model.chance(signs), bar))
+    return tuple(weighed)
 
 
 def kind_of(memory: Memory) -> Kind:
@@ -224,32 +226,32 @@ def features(
         math.log1p(len(words)),
         math.log(max(size, FEWEST)),
     )
-    found = []
+    signs_of_hits = []
     for place, hit in enumerate(hits):
         laid_down = bearing.get(hit.memory.id)
         if place >= LOOKED_AT and laid_down is None:
             continue
         parts = [weights.keys() & set(tokenizer.terms(part)) for part in _parts(hit.memory)]
-        held = sorted((weights[word] for word in set().union(*parts)), reverse=True)
+        rarest = sorted((weights[word] for word in set().union(*parts)), reverse=True)
         sure = min(max(hit.confidence, _UNSURE), 1.0 - _UNSURE)
         is_found = hit.score > 0.0
         signs = (
             math.log(sure / (1.0 - sure)),
             float(min(place, _PLACES) if is_found else _PLACES),
             *(sum(weights[word] for word in part) / total for part in parts),
-            *(*held, 0.0, 0.0)[:2],
+            *(*rarest, 0.0, 0.0)[:2],
             *of_prompt,
             float(is_found),
             *(_bearing_signs(laid_down) if laid_down else (0.0,) * 7),
         )
-        found.append((hit, signs))
-    return found
+        signs_of_hits.append((hit, signs))
+    return signs_of_hits
 
 
-def _bearing_signs(one: Bearing) -> tuple[float, ...]:
-    before = float(min(one.before, _RANKS))
-    among = math.log1p(one.among)
-    return one.words, one.topics, one.share, before, one.lead, among, one.lasts
+def _bearing_signs(match: Bearing) -> tuple[float, ...]:
+    before = float(min(match.before, _RANKS))
+    among = math.log1p(match.among)
+    return match.words, match.topics, match.share, before, match.lead, among, match.lasts
 
 
 def _weight(view: View, word: str, size: int) -> float:
@@ -259,8 +261,8 @@ def _weight(view: View, word: str, size: int) -> float:
     return max(view.tail.idf(word), LEAST_IDF)
 
 
-def _rarity(held: int, size: int) -> float:
-    return max(math.log((size - held + 0.5) / (held + 0.5)), LEAST_IDF)
+def _rarity(frequency: int, size: int) -> float:
+    return max(math.log((size - frequency + 0.5) / (frequency + 0.5)), LEAST_IDF)
 
 
 def _parts(memory: Memory) -> tuple[str, str, str]:

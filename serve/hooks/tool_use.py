@@ -48,23 +48,21 @@ def answer_before_tool(call: Call) -> Reply:
         call.write(*(_surface_event(call, match) for match in against))
         return Reply(decision=decision, reason=_reason(call, against))
     with _choosing:
-        said = call.tenant.journals.of(call.event.session).lesson_ids_at("tool")
-        new = [match for match in matches if match.memory.id not in said][:MOST]
+        before = call.tenant.journals.of(call.event.session).lesson_ids_at("tool")
+        new = [match for match in matches if match.memory.id not in before][:MOST]
         if call.is_held_out:  # but a rule that is enforced, is
             new = []
         if not call.is_in_time:
             return SILENCE
+        advice = ""
         if new:
             advice = block(note(match.memory, call.project) for match in new).text
-            size = len(advice)
             call.write(
                 *(
-                    _surface_event(call, match, None if place else size)
+                    _surface_event(call, match, None if place else len(advice))
                     for place, match in enumerate(new)
                 )
             )
-        else:
-            advice = ""
     return Reply(advice, decision=decision, reason=_reason(call, against) if decision else "")
 
 
@@ -80,9 +78,9 @@ def _decide(call: Call, matches: list[RuleMatch]) -> tuple[Decision | None, list
 
 
 def _reason(call: Call, against: list[RuleMatch]) -> str:
-    said = [note(match.memory, call.project) for match in against]
+    notes = [note(match.memory, call.project) for match in against]
     rules = "; ".join(
-        f"\u201c{one['rule']}\u201d ({short_id(one['id'])}, {one['on']})" for one in said
+        f"\u201c{line['rule']}\u201d ({short_id(line['id'])}, {line['on']})" for line in notes
     )
     return f"mnemolog has this on record as the user's own rule: {rules}"
 
@@ -120,14 +118,13 @@ MAX_READ = 4  # edited files whose definitions are looked at
 def record_after_tool(call: Call) -> Reply:
     """Write down what was done; there is nothing to say to it."""
     tool, cwd = call.event.tool, call.event.cwd
-    kept = action_event(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
-    if kept is None:
+    action = action_event(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
+    if action is None:
         return SILENCE
-    is_look = kept.doing == "read" or (kept.command and efforts.only_looks(kept.command))
-    if is_look:
-        call.write_later(call.new_event(kept))
+    if action.doing == "read" or (action.command and efforts.only_looks(action.command)):
+        call.write_later(call.new_event(action))
     else:
-        call.write(call.new_event(kept))
+        call.write(call.new_event(action))
     return SILENCE
 
 
