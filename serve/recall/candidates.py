@@ -23,16 +23,13 @@ from msgspec.structs import replace
 
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
-from serve.recall.scoring import Ranking
+from serve.recall.scoring import Docs, Mask, Ranking
 from store.home.errors import VectorStoreError
 from store.index.postings import among
 from store.index.top_k import top_k
 from store.index.vector_scan import Scan
 
 Scores = npt.NDArray[np.float32]
-Docs = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float64]
 
 _DAY = 86_400_000_000  # microseconds
 LEAST = 0.025  # below it a vector says nothing
@@ -56,7 +53,13 @@ def open_channels(
     if question.wants("vector") and analysis.vector is not None:
         channels["vector"] = Nearness(view, analysis.vector)
     if question.wants("entity") and analysis.mentions:
-        channels["entity"] = ScoreChannel(_entity_scores(view, analysis, scratch))
+        index, rows = view.snapshots.entities, len(view.snapshots.rows)
+        scores = scratch.array(view.size)
+        scores[:rows] = 0.0
+        if index:
+            index.scores(analysis.entities, rows, out=scores[:rows])
+        scores[rows:] = view.tail.entity_scores(analysis.mentions)
+        channels["entity"] = ScoreChannel(scores)
     return channels
 
 
@@ -93,11 +96,11 @@ class Nearness:
 
     least: ClassVar[float] = LEAST
 
-    def __init__(self, view: View, asked: Scores) -> None:
+    def __init__(self, view: View, query: Scores) -> None:
         self._rows = len(view.snapshots.rows)
         vectors = view.snapshots.vectors
-        self._scan = vectors.scan(asked) if vectors else None
-        self._fresh = view.tail.cosines(asked)
+        self._scan = vectors.scan(query) if vectors else None
+        self._fresh = view.tail.cosines(query)
         self._calibration = view.snapshots.calibration
         self._view = view
         self.notice = ""  # why the copy of the vectors was not searched
@@ -141,16 +144,14 @@ class Nearness:
         cosines = np.zeros(len(docs), np.float32)
         built = docs < self._rows
         if self._scan is not None:
-            cosines[built] = self._of_rows(self._scan, docs[built])
+            rows = docs[built]
+            places, is_weighed = among(self._weighed[0], rows)
+            of_rows = np.zeros(len(rows), np.float32)
+            of_rows[is_weighed] = self._weighed[1][places[is_weighed]]
+            of_rows[~is_weighed] = self._scan.of(rows[~is_weighed])
+            cosines[built] = of_rows
         cosines[~built] = self._fresh[docs[~built] - self._rows]
         return self._calibration.evidence(cosines)
-
-    def _of_rows(self, scan: Scan, rows: Docs) -> Scores:
-        places, is_weighed = among(self._weighed[0], rows)
-        cosines = np.zeros(len(rows), np.float32)
-        cosines[is_weighed] = self._weighed[1][places[is_weighed]]
-        cosines[~is_weighed] = scan.of(rows[~is_weighed])
-        return cosines
 
 
 def bm25_scores(view: View, terms: Sequence[str], scratch: "Scratch") -> Scores:
@@ -159,16 +160,6 @@ def bm25_scores(view: View, terms: Sequence[str], scratch: "Scratch") -> Scores:
     scores.fill(0.0)
     view.snapshots.postings.scores(terms, least_idf=LEAST_IDF, out=scores[:rows])
     view.tail.scores(terms, least_idf=LEAST_IDF, out=scores[rows:])
-    return scores
-
-
-def _entity_scores(view: View, analysis: Analysis, scratch: "Scratch") -> Scores:
-    index, rows = view.snapshots.entities, len(view.snapshots.rows)
-    scores = scratch.array(view.size)
-    scores[:rows] = 0.0
-    if index:
-        index.scores(analysis.entities, rows, out=scores[:rows])
-    scores[rows:] = view.tail.entity_scores(analysis.mentions)
     return scores
 
 
@@ -248,8 +239,9 @@ def find_candidates(
         name: Ranking(*channel.best(mask, windows[name]), _RANK_WEIGHTS[name])
         for name, channel in channels.items()
     }
-    if time is not None:
-        rankings["time"] = _of_time(view, analysis, topic, time, mask)
+    if time is not None:  # of the topic's words, or of all that was made then
+        docs = top_k(time if analysis.lists_time else topic * np.sign(time), mask, WINDOWS["time"])
+        rankings["time"] = Ranking(docs, time[docs], _RANK_WEIGHTS["time"])
         if analysis.lists_time:
             insights = insights[time[insights] >= IN_TIME]
     insights = _top_insights(channels, rankings, insights, windows)
@@ -275,7 +267,10 @@ def time_scores(view: View, question: Question, analysis: Analysis, mask: Mask) 
     made = np.concatenate([view.snapshots.rows.created_at, view.tail.columns.created_at])
     within = (made >= when.since) & (made < when.until)
     if not analysis.lists_time:
-        return within.astype(np.float32) * _rarity(int((within & mask).sum()), int(mask.sum()))
+        # how much it tells that one of a few documents is meant, as of a word's idf
+        few, all_ = int((within & mask).sum()), int(mask.sum())
+        rarity = np.log((all_ - few + 0.5) / (few + 0.5)) / np.log(all_ + 2)
+        return within.astype(np.float32) * np.float32(np.clip(rarity, 0.0, 1.0))
     if not (within & mask).any():
         away = np.maximum(when.since - made, made - (when.until - 1)) / _DAY
         nearest: Scores = (IN_TIME / (1.0 + np.maximum(away, 0.01))).astype(np.float32)
@@ -291,19 +286,6 @@ def time_scores(view: View, question: Question, analysis: Analysis, mask: Mask) 
     return listed
 
 
-def _rarity(held: int, others: int) -> np.float32:
-    """Return how much it tells that one of a few documents is meant, as of a word's idf, 0 to 1."""
-    told = np.log((others - held + 0.5) / (held + 0.5)) / np.log(others + 2)
-    return np.float32(np.clip(told, 0.0, 1.0))
-
-
-def _of_time(view: View, analysis: Analysis, topic: Scores, time: Scores, mask: Mask) -> Ranking:
-    """Return the best of the time asked for: of the topic's words, or of all that was made then."""
-    scores = time if analysis.lists_time else topic * np.sign(time)
-    docs = top_k(scores, mask, WINDOWS["time"])
-    return Ranking(docs, time[docs], _RANK_WEIGHTS["time"])
-
-
 def _union(
     view: View,
     rankings: Mapping[str, Ranking],
@@ -316,18 +298,14 @@ def _union(
 
     With them are the answers to those of the channels that ask.
     """
-    found = np.concatenate([_NO_DOCS, *(ranking.docs for ranking in rankings.values())])
+    ranked = np.concatenate([_NO_DOCS, *(ranking.docs for ranking in rankings.values())])
     sessions, answers = view.snapshots.sessions, _NO_DOCS
     if sessions is not None and with_answers:
-        rows = found[found < len(view.snapshots.rows)]
+        rows = ranked[ranked < len(view.snapshots.rows)]
         answers = sessions.after[rows[sessions.asks[rows] == 1]].astype(np.int64)
         answers = answers[answers >= 0]
-    return _distinct(np.concatenate([found, answers[mask[answers]], insights]))
-
-
-def _distinct(docs: Docs) -> Docs:
-    """Return each of some documents once, ascending; of a few hundred faster than numpy's own."""
-    docs = np.sort(docs)
+    docs = np.sort(np.concatenate([ranked, answers[mask[answers]], insights]))
+    # of a few hundred this is faster than `np.unique`
     return docs[np.concatenate([[True], docs[1:] != docs[:-1]])] if len(docs) else docs
 
 
@@ -344,9 +322,9 @@ def _top_insights(
     if not len(insights):
         return insights
     docs = insights[-INSIGHTS_SEARCHED:]
-    found = [_NO_DOCS]
+    best = [_NO_DOCS]
     for name, channel in channels.items():
         others = rankings[name].scores
         least = float(others[-1]) if len(others) >= windows[name] else channel.least
-        found.append(docs[top_k(channel.of(docs), None, MOST_INSIGHTS, above=least)])
-    return np.unique(np.concatenate(found))
+        best.append(docs[top_k(channel.of(docs), None, MOST_INSIGHTS, above=least)])
+    return np.unique(np.concatenate(best))

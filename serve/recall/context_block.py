@@ -24,7 +24,6 @@ from store.memories.episode import MAX_SAID, OUTCOME, facts_of
 from store.memories.memory import Memory
 from store.text.claims import LONGEST, announces, parse
 from store.text.excerpt import (
-    Score,
     first_sentence,
     fitting,
     one_line,
@@ -198,29 +197,21 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
     def telling(part: str) -> int:
         return shared(part) + announces(parse(part[:LONGEST]))
 
-    done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
-    lines = fitting([_clean(line, LINE) for line in done], round(longest * DONE), shared)
-    whole = _clean(without_listings(episode.result or ""), MAX_SAID)
-    said = fitting(_reported(sentences(whole)), round(longest * TOLD), shared)
-    room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *said))))
+    outcomes = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
+    lines = fitting([_clean(line, LINE) for line in outcomes], round(longest * DONE), shared)
+    result = sentences(_clean(without_listings(episode.result or ""), MAX_SAID))
+    # "Let me look" tells nobody else anything
+    reports = [sentence for sentence in result if not _NARRATES.match(sentence)] or result
+    reply = fitting(reports, round(longest * TOLD), shared)
+    room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *reply))))
+    files = facts_of(episode).files
+    likeliest = sorted(files, key=lambda path: -shared(path))[:EDITED]
     return {
         "user_asked": passage(_clean(episode.content, 8 * room), room, telling),
-        "edited": _edited_files(episode, shared),
+        "edited": [short_path(path) for path in files if path in likeliest] or None,
         "tool_output": "; ".join(lines) or None,
-        "agent_said": " ".join(said) or None,
+        "agent_said": " ".join(reply) or None,
     }
-
-
-def _reported(parts: Sequence[str]) -> Sequence[str]:
-    """Return the sentences of an agent that report: "Let me look" tells nobody else anything."""
-    return [part for part in parts if not _NARRATES.match(part)] or parts
-
-
-def _edited_files(episode: Memory, score: Score) -> list[str] | None:
-    """Return some of the files that a turn edited: those that tell most, in its order."""
-    files = facts_of(episode).files
-    likeliest = sorted(files, key=lambda path: -score(path))[:EDITED]
-    return [short_path(path) for path in files if path in likeliest] or None
 
 
 def short_path(path: str) -> str:
@@ -240,33 +231,33 @@ def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
 
     Rules stand before background, each the oldest first, so the same notes are the same bytes.
     """
-    left = max_bytes - _size(OPENING, RULES, FACTS, CLOSING)
-    kept: list[tuple[Note, str]] = []
-    for one in notes:
-        line = _line(one)
-        if _size(line) <= left:
-            left -= _size(line)
-            kept.append((one, line))
-    kept.sort(key=lambda pair: (pair[0]["on"], pair[0]["id"]))
-    rules = [pair for pair in kept if "rule" in pair[0]]
-    facts = [pair for pair in kept if "rule" not in pair[0]]
+    room = max_bytes - _size(OPENING, RULES, FACTS, CLOSING)
+    pairs: list[tuple[Note, str]] = []
+    for note in notes:
+        line = _line(note)
+        if _size(line) <= room:
+            room -= _size(line)
+            pairs.append((note, line))
+    pairs.sort(key=lambda pair: (pair[0]["on"], pair[0]["id"]))
+    rules = [pair for pair in pairs if "rule" in pair[0]]
+    facts = [pair for pair in pairs if "rule" not in pair[0]]
     return _frame([(RULES, rules), (FACTS, facts)])
 
 
 def render_parts(parts: Iterable[Part], max_bytes: int = MAX_BYTES) -> Block:
     """Return a block of parts, in the order given; what no longer fits is left out from the end."""
-    left = max_bytes - _size(OPENING, CLOSING)
-    kept: list[tuple[str, list[tuple[Note, str]]]] = []
+    room = max_bytes - _size(OPENING, CLOSING)
+    fitting_parts: list[tuple[str, list[tuple[Note, str]]]] = []
     for part in parts:
-        left -= _size(part.heading)
-        kept.append((part.heading, []))
-        for one in part.notes:
-            line = _line(one)
-            left -= _size(line)
-            if left < 0:
-                return _frame(kept)
-            kept[-1][1].append((one, line))
-    return _frame(kept)
+        room -= _size(part.heading)
+        fitting_parts.append((part.heading, []))
+        for note in part.notes:
+            line = _line(note)
+            room -= _size(line)
+            if room < 0:
+                return _frame(fitting_parts)
+            fitting_parts[-1][1].append((note, line))
+    return _frame(fitting_parts)
 
 
 def _frame(parts: Iterable[tuple[str, Sequence[tuple[Note, str]]]]) -> Block:
@@ -276,7 +267,7 @@ def _frame(parts: Iterable[tuple[str, Sequence[tuple[Note, str]]]]) -> Block:
     for heading, pairs in parts:
         if pairs:
             lines += (heading, *(line for _, line in pairs))
-            notes += (one for one, _ in pairs)
+            notes += (note for note, _ in pairs)
     return Block("\n".join((OPENING, *lines, CLOSING)), tuple(notes)) if notes else Block()
 
 
@@ -300,9 +291,9 @@ def _safe(value: Any) -> Any:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, Mapping):
-        return {name: _safe(one) for name, one in value.items()}
+        return {name: _safe(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_safe(one) for one in value]
+        return [_safe(member) for member in value]
     return value
 
 

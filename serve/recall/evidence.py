@@ -16,18 +16,14 @@ from msgspec.structs import replace
 from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
-from serve.recall.candidates import Candidates, Scratch
+from serve.recall.candidates import Candidates, Scores, Scratch
 from serve.recall.classification import COMMON_TERMS, REMOVAL_TERMS
-from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
+from serve.recall.scoring import Docs, Mask, Values, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
 from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.text import tokenizer
 from store.text.text_features import Traits
 
-Scores = npt.NDArray[np.float32]
-Docs = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float64]
 Shares = npt.NDArray[np.float32]
 Near = Callable[[Docs], Scores]
 
@@ -104,10 +100,9 @@ class Evidence(msgspec.Struct, frozen=True):
     nearness: Scores  # what the vectors say, in the order of `docs`; zeros without them
     questions: Docs  # the turn before that asked, in the order of `docs`; -1: none
     known: KnownTerms
-    held: (
-        Shares  # how far each candidate holds the query's terms, [terms, docs]: 1, or a similar one
-    )
-    held_by_question: Shares  # and how far the turn before it does, where that asked
+    # how far each candidate holds the query's terms, [terms, docs]: 1, or as far as a similar one
+    term_shares: Shares
+    question_term_shares: Shares  # and how far the turn before it does, where that asked
     time: Scores | None  # what the time asked for says of them, in the order of `docs`
 
 
@@ -128,30 +123,30 @@ def gather_evidence(
         docs, scores = _fuse_by_rank(candidates)
         questions = previous_questions(view, docs, candidates.mask)
         near = channels["vector"].of(docs) if "vector" in channels else None
-        held, held_by_question = _term_matches(view, analysis, docs, questions)
+        shares, question_shares = _term_shares(view, analysis, docs, questions)
     else:
         place = place_in_conversations(view, candidates.docs, candidates.mask)
-        matches = _term_matches(view, analysis, place.docs, place.question)
-        said, by_kind = _by_kind(
+        matches = _term_shares(view, analysis, place.docs, place.question)
+        channel_scores, by_kind = _by_kind(
             view, question, analysis, candidates, place, matches[0], known, scratch
         )
         docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
         if question.mode == "auto":
-            held = matches[0][:, order]
-            bridges = find_bridges(view, analysis, docs, scores, held, known, candidates.mask)
+            shares = matches[0][:, order]
+            bridges = find_bridges(view, analysis, docs, scores, shares, known, candidates.mask)
         if bridges:
             entering = np.setdiff1d([*bridges], candidates.docs)
             if len(entering):
                 at = candidates.docs.searchsorted(entering)
                 candidates = replace(candidates, docs=np.insert(candidates.docs, at, entering))
                 place = place_in_conversations(view, candidates.docs, candidates.mask)
-                asked = place.question[candidates.docs.searchsorted(entering)]
-                more = _term_matches(view, analysis, entering, asked)
+                before = place.question[candidates.docs.searchsorted(entering)]
+                more = _term_shares(view, analysis, entering, before)
                 matches = (
                     np.insert(matches[0], at, more[0], axis=1),
                     np.insert(matches[1], at, more[1], axis=1),
                 )
-                said, by_kind = _by_kind(
+                channel_scores, by_kind = _by_kind(
                     view, question, analysis, candidates, place, matches[0], known, scratch
                 )
             by_kind["bridge"] = np.zeros(len(candidates.docs))
@@ -161,19 +156,19 @@ def gather_evidence(
             docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
         questions = place.question[order]
         by_kind = {name: values[order] for name, values in by_kind.items()}
-        near = said["vector"][order] if "vector" in said else None
-        held, held_by_question = (match[:, order] for match in matches)
+        near = channel_scores["vector"][order] if "vector" in channel_scores else None
+        shares, question_shares = (match[:, order] for match in matches)
     if near is None:
         near = np.zeros(len(docs), np.float32)
     if analysis.removal:
-        held = _join_removals(view, analysis, docs, held)
+        shares = _join_removals(view, analysis, docs, shares)
     places = {doc: place for place, doc in enumerate(docs.tolist())} if bridges else {}
     for doc, (_, first) in bridges.items():
-        both = held_by_question[:, places[doc]], held[:, places[first]]
-        held_by_question[:, places[doc]] = np.maximum(*both)
+        both = question_shares[:, places[doc]], shares[:, places[first]]
+        question_shares[:, places[doc]] = np.maximum(*both)
     time = None if candidates.time is None else candidates.time[docs]
     return Evidence(
-        docs, scores, by_kind, weights, near, questions, known, held, held_by_question, time
+        docs, scores, by_kind, weights, near, questions, known, shares, question_shares, time
     )
 
 
@@ -195,32 +190,34 @@ def _by_kind(
     analysis: Analysis,
     candidates: Candidates,
     place: Conversations,
-    held: Shares,
+    term_shares: Shares,
     known: KnownTerms,
     scratch: Scratch,
 ) -> tuple[dict[str, Scores], dict[str, Values]]:
-    """Return what each channel says of the candidates, and the evidence by kind.
+    """Return each channel's scores of the candidates, and the evidence by kind.
 
-    All are in the order of the candidates, `held` too: how far they hold the query's terms.
+    All are in the order of the candidates, `term_shares` too.
     """
-    said = {name: channel.of(candidates.docs) for name, channel in candidates.channels.items()}
+    scores = {name: channel.of(candidates.docs) for name, channel in candidates.channels.items()}
     candidates.topic[candidates.insights] = 0.0  # their words are no measure for those of turns
-    found = {
-        name: channel_evidence(name, said[name], one)
-        for name, one in candidates.rankings.items()
-        if name != "time"
-    }
-    if "lexical" in found and analysis.answer_type is not None and not analysis.has_title:
-        found["lexical"] = _discount_turns(view, candidates, found["lexical"], held, known)
+    evidence: dict[str, Values] = {}
+    for name, ranking in candidates.rankings.items():
+        if name != "time":
+            # a cosine counts as it is, another score as its share of the best
+            greatest = 1.0 if name == "vector" else float(ranking.scores[:1].sum())
+            evidence[name] = neighbours.scale(scores[name].astype(np.float64), greatest)
+    if "lexical" in evidence and analysis.answer_type is not None and not analysis.has_title:
+        words = _discount_turns(view, candidates, evidence["lexical"], term_shares, known)
+        evidence["lexical"] = words
     if candidates.time is not None:
-        found["time"] = candidates.time[candidates.docs].astype(np.float64)
+        evidence["time"] = candidates.time[candidates.docs].astype(np.float64)
     if question.mode == "auto":
-        found |= _context(view, analysis, candidates, place, found, known, scratch)
-    return said, found
+        evidence |= _context(view, analysis, candidates, place, evidence, known, scratch)
+    return scores, evidence
 
 
 def _discount_turns(
-    view: View, candidates: Candidates, own: Values, held: Shares, known: KnownTerms
+    view: View, candidates: Candidates, own: Values, term_shares: Shares, known: KnownTerms
 ) -> Values:
     """Return the evidence of the words, `own`, [docs], without what agents' turns hold by chance.
 
@@ -240,14 +237,14 @@ def _discount_turns(
         turns = np.concatenate([turns, end + fresh_turns])
     if not len(turns):
         return own
-    held = held[:, turns]
+    shares = term_shares[:, turns]
     chance = np.log(np.maximum(sizes / ANSWER_WORDS, 1.0))
     least = LEAST_IDF * known.weights  # every word must still count
     rest = np.maximum(known.weights[:, None] - known.counts[:, None] * chance, least[:, None])
-    whole = known.weights @ held
-    told = (held * rest).sum(axis=0)
+    whole = known.weights @ shares
+    discounted = (shares * rest).sum(axis=0)
     own = own.copy()
-    own[turns] *= np.divide(told, whole, out=np.ones(len(turns)), where=whole > 0)
+    own[turns] *= np.divide(discounted, whole, out=np.ones(len(turns)), where=whole > 0)
     return neighbours.scale(own, float(own[candidates.mask[docs]].max(initial=0.0)))
 
 
@@ -263,7 +260,7 @@ def find_bridges(
     analysis: Analysis,
     docs: Docs,
     scores: Values,
-    held: Shares,
+    term_shares: Shares,
     known: KnownTerms,
     mask: Mask,
 ) -> dict[int, tuple[float, int]]:
@@ -271,22 +268,23 @@ def find_bridges(
 
     "Who owns the service that billing depends on" takes two memories: "billing depends on export"
     answers a part of it and names what the other is about. `docs` and `scores` are best first;
-    `held` says how far they hold the question's terms, [terms, docs]. A bridge is a rare term of a
-    best document that is no part of the question. Its share is the greater the rarer the term, the
-    fewer other documents the bridges lead to, and the more it holds of what the first leaves open.
+    `term_shares` is how far they hold the question's terms, [terms, docs]. A bridge is a rare term
+    of a best document that is no part of the question. Its share is the greater the rarer the term,
+    the fewer other documents the bridges lead to, and the more it holds of what the first leaves
+    open.
     """
     total, bridges = float(known.weights.sum()), dict[int, tuple[float, int]]()
     if not len(docs) or total <= 0.0:
         return bridges
     postings, rows = view.snapshots.postings, len(view.snapshots.rows)
     size, terms = view.tail.size + _BACKGROUND, list(analysis.weights)
-    asked = {*terms, *analysis.names}
+    query_terms = {*terms, *analysis.names}
     rarest = np.log(size / 1.5)
     starts = np.flatnonzero(mask[docs])[:BRIDGE_STARTS]  # insights say what others say
-    docs, scores, held = docs[starts], scores[starts], held[:, starts]
-    covered = [float(known.weights @ one) / total for one in held.T]
+    docs, scores, shares = docs[starts], scores[starts], term_shares[:, starts]
+    covered = [float(known.weights @ of_doc) / total for of_doc in shares.T]
     beside = {
-        place: {*tokenizer.terms(_text(view, doc)[:BRIDGE_TEXT])} - asked
+        place: {*tokenizer.terms(_text(view, doc)[:BRIDGE_TEXT])} - query_terms
         for place, doc in enumerate(docs.tolist())
         if _PARTLY[0] <= covered[place] <= _PARTLY[1]
     }
@@ -306,7 +304,7 @@ def find_bridges(
         near = float(scores[place] / scores[0]) / np.sqrt(len(ends))
         if max(map(rarity.__getitem__, ends.tolist())) * near < LEAST_BRIDGE:
             continue  # whatever they hold
-        more = np.maximum(term_matrix(view, terms, ends) - held[:, place, None], 0.0)
+        more = np.maximum(term_matrix(view, terms, ends) - shares[:, place, None], 0.0)
         opened = known.weights @ more / (total * (1.0 - covered[place]))
         fits = near * (0.6 + 0.4 * opened)
         for doc, fit in zip(ends.tolist(), fits.tolist(), strict=True):
@@ -334,69 +332,73 @@ def _context(
 
     `own` is the evidence of the channels; the words count as far as the memory knows the query's.
     """
-    mask, found = candidates.mask, dict[str, Values]()
+    mask, evidence = candidates.mask, dict[str, Values]()
     if "lexical" in own:
         of_words = {"lexical": own["lexical"]} | context_words(
             view, analysis, place, candidates.topic, own["lexical"], mask, scratch
         )
         # a question in another language shares but a name with the memory
-        found |= {name: values * (1.0 - known.unknown) for name, values in of_words.items()}
+        evidence |= {name: values * (1.0 - known.unknown) for name, values in of_words.items()}
     if "vector" in candidates.channels:
         nearness = candidates.channels["vector"].of
-        found |= context_vectors(view, place, own["vector"], nearness, mask)
-    found |= text_evidence(place, analysis.answer_type in ("when", "how_long"))
+        evidence |= context_vectors(view, place, own["vector"], nearness, mask)
+    # of the texts by themselves; a note need not speak of "I"
+    turn, asks_when = place.is_turn, analysis.answer_type in ("when", "how_long")
+    evidence["statement"] = (~(place.asks & turn)).astype(np.float64)
+    evidence["personal"] = (place.personal | ~turn).astype(np.float64)
+    evidence["dated"] = (place.dated & turn & asks_when).astype(np.float64)
     if analysis.removal and "lexical" in own:
-        found["removal"] = own["lexical"] * removal_share(view, place.docs)
-    found["issue"] = issue_match(view, analysis.issues, place.docs)
-    found["speaker"] = speaker_match(view, analysis.people, place.docs)
-    return found
+        evidence["removal"] = own["lexical"] * removal_share(view, place.docs)
+    evidence["issue"] = issue_match(view, analysis.issues, place.docs)
+    evidence["speaker"] = speaker_match(view, analysis.people, place.docs)
+    return evidence
 
 
 def removal_share(view: View, docs: Docs) -> Shares:
     """Return 1 for each document that says that something was taken away, [docs]."""
     terms = [term for term in sorted(REMOVAL_TERMS) if view.tail.has(term)]
-    held: Shares = term_matrix(view, terms, docs).max(axis=0, initial=0.0)
-    return np.floor(held)
+    shares: Shares = term_matrix(view, terms, docs).max(axis=0, initial=0.0)
+    return np.floor(shares)
 
 
-def _term_matches(
+def _term_shares(
     view: View, analysis: Analysis, docs: Docs, questions: Docs
 ) -> tuple[Shares, Shares]:
     """Return how far each document holds each term, and how far the turn before it that asked."""
     terms = analysis.weights
     answers = np.flatnonzero(questions >= 0)
-    found = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
-    held = found[:, : len(docs)]
-    held_by_question = np.zeros_like(held)
-    held_by_question[:, answers] = found[:, len(docs) :]
-    return held, held_by_question
+    matrix = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
+    shares = matrix[:, : len(docs)]
+    question_shares = np.zeros_like(shares)
+    question_shares[:, answers] = matrix[:, len(docs) :]
+    return shares, question_shares
 
 
-def _join_removals(view: View, analysis: Analysis, docs: Docs, held: Shares) -> Shares:
+def _join_removals(view: View, analysis: Analysis, docs: Docs, term_shares: Shares) -> Shares:
     """Return how far documents hold terms, where a removal is asked for: its words are one."""
-    asked = [place for place, term in enumerate(analysis.weights) if term in analysis.removal]
-    joined = held.copy()
-    joined[asked] = np.maximum(held[asked], removal_share(view, docs))
+    words = [place for place, term in enumerate(analysis.weights) if term in analysis.removal]
+    joined = term_shares.copy()
+    joined[words] = np.maximum(term_shares[words], removal_share(view, docs))
     return joined
 
 
 def known_terms(view: View, analysis: Analysis) -> KnownTerms:
     """Return how far the memory knows a query's terms; all is unknown where it has no terms."""
     terms = [view.tail.term(term) for term in analysis.weights]
-    held = np.array([term.frequency for term in terms], np.float64)
-    others = view.tail.size + _BACKGROUND - held
+    frequencies = np.array([term.frequency for term in terms], np.float64)
+    others = view.tail.size + _BACKGROUND - frequencies
     counts = np.array(
         [COMMON_TERM_SHARE if term in COMMON_TERMS else 1.0 for term in analysis.weights],
         np.float64,
     )
-    weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
+    weights = counts * np.maximum(np.log((others + 0.5) / (frequencies + 0.5)), LEAST_IDF)
     rarities = np.minimum(weights / np.log((view.tail.size + _BACKGROUND - 0.5) / 1.5), 1.0)
-    known = np.array([term.known_share for term in terms], np.float64)
-    if not known.any():
+    shares = np.array([term.known_share for term in terms], np.float64)
+    if not shares.any():
         return KnownTerms(weights, rarities, 1.0, counts)
-    seen = view.tail.sample_coverage
-    weights = weights * (known + (1.0 - known) * seen)
-    unknown = seen * float(weights @ (1.0 - known) / weights.sum())
+    language_share = view.tail.sample_coverage
+    weights = weights * (shares + (1.0 - shares) * language_share)
+    unknown = language_share * float(weights @ (1.0 - shares) / weights.sum())
     return KnownTerms(weights, rarities, unknown, counts)
 
 
@@ -417,23 +419,23 @@ def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
     """The places of documents, ascending, in their conversations; the tail's are in none yet."""
     sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
     session, before, after = (np.full(len(docs), -1, np.int32) for _ in range(3))
-    shown = {name: np.zeros(len(docs), np.bool_) for name in Traits._fields}
+    traits = {name: np.zeros(len(docs), np.bool_) for name in Traits._fields}
     question = np.full(len(docs), -1, np.int64)
     end = int(docs.searchsorted(rows))
     if sessions is not None:
         built = docs[:end]
         session[:end] = sessions.session[built]
-        for name, values in shown.items():
+        for name, values in traits.items():
             values[:end] = getattr(sessions, name)[built]
         if (session >= 0).any():
             before[:end] = sessions.before[built]
             after[:end] = sessions.after[built]
             question = _questions_before(sessions, before, mask)
     if end < len(docs):
-        for name, values in shown.items():
+        for name, values in traits.items():
             values[end:] = view.tail.columns[name][docs[end:] - rows]
     is_turn = (before >= 0) | (after >= 0)
-    return Conversations(docs, is_turn, session, before, after, **shown, question=question)
+    return Conversations(docs, is_turn, session, before, after, **traits, question=question)
 
 
 def previous_questions(view: View, docs: Docs, mask: Mask) -> Docs:
@@ -452,8 +454,8 @@ def _questions_before(sessions: Sessions, before: neighbours.Links, mask: Mask) 
     asking = np.full(len(before), -1, np.int64)
     has_one = np.flatnonzero(before >= 0)
     turns = before[has_one]
-    kept = (sessions.asks[turns] == 1) & mask[turns]
-    asking[has_one[kept]] = turns[kept]
+    has_asked = (sessions.asks[turns] == 1) & mask[turns]
+    asking[has_one[has_asked]] = turns[has_asked]
     return asking
 
 
@@ -469,17 +471,17 @@ def issue_match(view: View, numbers: Sequence[str], docs: Docs) -> Values:
 
 def speaker_match(view: View, people: frozenset[str], docs: Docs) -> Values:
     """Return 1 for each document, ascending, that one of the people said, [docs]."""
-    said = np.zeros(len(docs))
+    is_theirs = np.zeros(len(docs))
     if not people:
-        return said
+        return is_theirs
     rows, sessions = len(view.snapshots.rows), view.snapshots.sessions
     end = int(docs.searchsorted(rows))
     if sessions is not None:
         wanted = [sessions.places[name] for name in people if name in sessions.places]
-        said[:end] = np.isin(sessions.speaker[docs[:end]], wanted)
+        is_theirs[:end] = np.isin(sessions.speaker[docs[:end]], wanted)
     if end < len(docs):
-        said[end:] = view.tail.columns.equal("speaker", sorted(people))[docs[end:] - rows]
-    return said
+        is_theirs[end:] = view.tail.columns.equal("speaker", sorted(people))[docs[end:] - rows]
+    return is_theirs
 
 
 def context_words(
@@ -523,29 +525,12 @@ def context_vectors(
     sessions, calibration = view.snapshots.sessions, view.snapshots.calibration
     vectors = {"session_vector": np.where(place.is_turn, 0.0, near)}
     if calibration.knows_meaning:
-        told = np.maximum(
-            near - calibration.usual, 0.0
-        )  # else any rule passes what is on the topic
-        vectors["rule"] = np.where(place.rule & ~place.is_turn, told, 0.0)
+        # what is usual counts for nothing: else any rule passes what is on the topic
+        unusual = np.maximum(near - calibration.usual, 0.0)
+        vectors["rule"] = np.where(place.rule & ~place.is_turn, unusual, 0.0)
         if sessions is not None:
             vectors["session_vector"] += _best_of_session(sessions, place, nearness, mask)
     return vectors
-
-
-def text_evidence(place: Conversations, asks_when: bool) -> dict[str, Values]:
-    """The evidence of the documents' texts by themselves; a note need not speak of "I"."""
-    turn = place.is_turn
-    return {
-        "statement": (~(place.asks & turn)).astype(np.float64),
-        "personal": (place.personal | ~turn).astype(np.float64),
-        "dated": (place.dated & turn & asks_when).astype(np.float64),
-    }
-
-
-def channel_evidence(channel: str, scores: Scores, ranking: Ranking) -> Values:
-    """Return a channel's evidence: a cosine as it is, another score as its share of the best."""
-    greatest = 1.0 if channel == "vector" else float(ranking.scores[:1].sum())
-    return neighbours.scale(scores.astype(np.float64), greatest)
 
 
 def _best_of_session(
@@ -565,12 +550,12 @@ def _best_of_session(
 
 def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Shares:
     """Return how far documents hold terms, [terms, docs], in [0, 1]; -1 holds none."""
-    held = np.zeros((len(terms), len(docs)), np.float32)
+    shares = np.zeros((len(terms), len(docs)), np.float32)
     order = np.argsort(docs)
     docs = docs[order]
     first, end = docs.searchsorted((0, len(view.snapshots.rows))).tolist()
     built, at = docs[first:end], order[first:end]
-    held[:, at] = view.snapshots.postings.contains(terms, built)
+    shares[:, at] = view.snapshots.postings.contains(terms, built)
     if end < len(docs):
-        held[:, order[end:]] = view.tail.contains(terms, docs[end:] - len(view.snapshots.rows))
-    return held
+        shares[:, order[end:]] = view.tail.contains(terms, docs[end:] - len(view.snapshots.rows))
+    return shares

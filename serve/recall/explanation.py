@@ -16,7 +16,6 @@ from serve.recall.candidates import Candidates
 from serve.recall.evidence import Evidence
 from serve.recall.ranking import Ranked
 from serve.recall.selection import Selection
-from store.derived.entities import EntityIndex
 from store.memories.memory import Memory
 from store.text.excerpt import plural
 
@@ -58,8 +57,8 @@ def explain_hit(
             name: round(float(values[place]), 4) for name, values in ranked.signals.items()
         },
         "importance_told": round(float(ranked.importance[place]), 4),
-        "words": _words_in(analysis, evidence.held[:, place]),
-        "question_words": _words_in(analysis, evidence.held_by_question[:, place]),
+        "words": _words_in(analysis, evidence.term_shares[:, place]),
+        "question_words": _words_in(analysis, evidence.question_term_shares[:, place]),
         "confidence_from": {
             name: round(float(values[place]), 4) for name, values in ranked.signs.items()
         },
@@ -91,10 +90,10 @@ def time_notice(
     return f"{missing} was recorded {when.describe()}.{others}"
 
 
-def _words_in(analysis: Analysis, held: npt.NDArray[np.float32]) -> dict[str, float]:
+def _words_in(analysis: Analysis, shares: npt.NDArray[np.float32]) -> dict[str, float]:
     """Return the words of the question that one document holds, and their weight."""
-    words = zip(analysis.weights.items(), held.tolist(), strict=True)
-    return {term: round(weight, 2) for (term, weight), is_held in words if is_held > 0}
+    words = zip(analysis.weights.items(), shares.tolist(), strict=True)
+    return {term: round(weight, 2) for (term, weight), share in words if share > 0}
 
 
 def explain_answer(
@@ -114,10 +113,17 @@ def explain_answer(
         "unheard_of": [term for term in analysis.weights if not view.tail.frequency(term)],
         "people": sorted(analysis.people),
         "analysis": analysis.to_json(),
-        "entities": _names(index, analysis.entities, candidates.passing) if index else [],
+        # those that a memory which may come back mentions
+        "entities": [
+            index.name(entity)
+            for entity in analysis.entities
+            if candidates.passing[index.documents(entity)].any()
+        ]
+        if index
+        else [],
         "memories": len(view.snapshots.rows) + len(view.tail) - len(view.tail.hidden_rows),
         "passed_filter": int(candidates.passing.sum()),
-        "candidates": {name: len(one.docs) for name, one in candidates.rankings.items()},
+        "candidates": {name: len(ranking.docs) for name, ranking in candidates.rankings.items()},
         "fusion": question.fusion,
         "profile": question.profile,
         "weights": ranked.weights,
@@ -128,17 +134,17 @@ def explain_answer(
         "folded": {
             selected.memory.id: selected.copies for selected in selection.chosen if selected.copies
         },
-        "nearest_below_bar": [_memory_line(*one) for one in below_bar],
-        "nearest_over_top_k": [_memory_line(*one) for one in over_top_k],
+        "nearest_below_bar": [_memory_line(*pair) for pair in below_bar],
+        "nearest_over_top_k": [_memory_line(*pair) for pair in over_top_k],
     }
 
 
 def explain_empty(view: View, question: Question, ranked: Ranked, selection: Selection) -> str:
     """Return why an answer has no hit, and what to do."""
     conditions = question.filter
-    if left := selection.below_bar:
-        best, bar = float(ranked.confidence[left[0]]), question.min_confidence
-        text = f"{plural(len(left), 'memory')} below min_confidence {bar:.2f}"
+    if places := selection.below_bar:
+        best, bar = float(ranked.confidence[places[0]]), question.min_confidence
+        text = f"{plural(len(places), 'memory')} below min_confidence {bar:.2f}"
         return f"{text}, the nearest at {best:.2f}. Lower it."
     if selection.below_score:
         return f"{plural(len(selection.below_score), 'memory')} below min_score. Lower it."
@@ -164,8 +170,15 @@ def explain_empty(view: View, question: Question, ranked: Ranked, selection: Sel
             f"None of {plural(count, 'memory')} belongs to {where}. Search another project, or "
             "all: `--all-projects`, over HTTP no `project`."
         )
+    usual = Filter(conditions.now)
+    names = [
+        field.name
+        for field in fields(conditions)
+        if field.name != "for_agents"  # no field of a request
+        and getattr(conditions, field.name) != getattr(usual, field.name)
+    ]
     return (
-        f"No memory passes the filters ({', '.join(_filter_names(conditions))}). Leave one out; "
+        f"No memory passes the filters ({', '.join(names)}). Leave one out; "
         f"without any there are {plural(count, 'memory')}."
     )
 
@@ -174,20 +187,6 @@ def _count(view: View, conditions: Filter) -> int:
     return int(view.masks.of(conditions).sum())
 
 
-def _filter_names(conditions: Filter) -> list[str]:
-    """Return the filters that ask something, by the names of the request."""
-    usual = Filter(conditions.now)
-    names = [
-        field.name for field in fields(conditions) if field.name != "for_agents"
-    ]  # it asks no field
-    return [name for name in names if getattr(conditions, name) != getattr(usual, name)]
-
-
 def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:
     text = memory.content[:120]
     return {"id": memory.id, "text": text, "trust": memory.trust, "confidence": round(sure, 4)}
-
-
-def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool_]) -> list[str]:
-    """Return the names of those entities that a memory which may come back mentions."""
-    return [index.name(entity) for entity in entities if passing[index.documents(entity)].any()]

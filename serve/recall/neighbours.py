@@ -29,10 +29,10 @@ def take_scores(
     `scores` and `allowed` are [documents]; without the latter all are.
     """
     values = np.zeros(len(places))
-    found = np.flatnonzero(places >= 0)
+    linked = np.flatnonzero(places >= 0)
     if allowed is not None:
-        found = found[allowed[places[found]]]
-    values[found] = scores[places[found]]
+        linked = linked[allowed[places[linked]]]
+    values[linked] = scores[places[linked]]
     return values
 
 
@@ -51,7 +51,9 @@ def turn_shares(
 
     All are [documents]; a share is of the greatest score among the documents and their neighbours.
     """
-    greatest = max((float(one.max()) for one in (own, before, after) if len(one)), default=0.0)
+    greatest = max(
+        (float(values.max()) for values in (own, before, after) if len(values)), default=0.0
+    )
     return {
         "before": scale(before, greatest),
         "after": scale(after, greatest),

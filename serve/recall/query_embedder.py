@@ -93,18 +93,22 @@ class QueryEmbedder:
         return self._is_loading or self._model.knows(text)
 
     def _vectors_of(self, keys: Sequence[_Key]) -> Matrix:
-        made = [self._vector(key) for key in keys]
-        return np.stack(made) if made else np.zeros((0, self.dimension), np.float32)
+        vectors = [self._vector(key) for key in keys]
+        return np.stack(vectors) if vectors else np.zeros((0, self.dimension), np.float32)
 
     def _vector(self, key: _Key) -> Vector:
         with self._lock:
-            if (kept := self._vectors.get(key)) is not None:
+            if (cached := self._vectors.get(key)) is not None:
                 self._vectors.move_to_end(key)
-                return kept
+                return cached
             if self._is_loading:
                 raise EmbedderError(f"{self.model} is being loaded")
             if (asking := self._asking.get(key)) is None:
-                self._raise_in_a_pause()
+                if self._failure is not None:
+                    if self._clock() < self._again_at:
+                        raise EmbedderError(self._failure)
+                    # at the end of a pause one tries, the others go on without
+                    self._again_at = self._clock() + PAUSE_S
                 mine = self._asking[key] = Future()
         if asking is not None:
             return self._wait_for(asking)
@@ -135,13 +139,6 @@ class QueryEmbedder:
         with self._lock:
             self._failure, self._again_at = failure, self._clock() + PAUSE_S
         raise EmbedderError(failure)
-
-    def _raise_in_a_pause(self) -> None:
-        """Raise EmbedderError in a pause; at its end one tries, the others go on without."""
-        if self._failure is not None:
-            if self._clock() < self._again_at:
-                raise EmbedderError(self._failure)
-            self._again_at = self._clock() + PAUSE_S
 
     def _ask_model(self, key: _Key) -> Vector:
         """Return the model's own answer, and keep it or its failure."""

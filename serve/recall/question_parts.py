@@ -47,22 +47,22 @@ def split_question(question: str) -> Sequence[str]:
     """Return the questions in a question, in their order, at most MAX_PARTS; a simple one alone."""
     whole = " ".join(question.split())
     for split in (_sentences, _sides, _clauses):
-        found = split(whole)
-        if 1 < len(found) <= MAX_PARTS and all(map(_says_enough, found)):
-            return found
+        parts = split(whole)
+        if 1 < len(parts) <= MAX_PARTS and all(map(_says_enough, parts)):
+            return parts
     return (whole,)
 
 
 def _sentences(text: str) -> Sequence[str]:
-    found = [part for part in _SENTENCE.split(text) if part]
-    each_asks = all(one.endswith(("?", "？")) for one in found)
-    return found if each_asks and not any(map(_POINTS_BACK.search, found[1:])) else ()
+    sentences = [part for part in _SENTENCE.split(text) if part]
+    each_asks = all(sentence.endswith(("?", "？")) for sentence in sentences)
+    return sentences if each_asks and not any(map(_POINTS_BACK.search, sentences[1:])) else ()
 
 
 def _clauses(text: str) -> Sequence[str]:
-    found = _AND_ASKS.split(text)
-    stand_alone = all(_FIRST_WORD.match(one) and _VERB.search(one) for one in found)
-    return found if stand_alone and not any(map(_POINTS_BACK.search, found[1:])) else ()
+    clauses = _AND_ASKS.split(text)
+    stand_alone = all(_FIRST_WORD.match(clause) and _VERB.search(clause) for clause in clauses)
+    return clauses if stand_alone and not any(map(_POINTS_BACK.search, clauses[1:])) else ()
 
 
 def _sides(text: str) -> Sequence[str]:

@@ -21,12 +21,20 @@ from serve.recall.analysis import Analysis, Question
 from serve.recall.candidates import IN_TIME, OF_KIND
 from serve.recall.classification import KINDS
 from serve.recall.evidence import Evidence
-from serve.recall.scoring import LASTING_KINDS, LETTERS, MEANING, USUAL, confidence, coverage, decay
+from serve.recall.scoring import (
+    LASTING_KINDS,
+    LETTERS,
+    MEANING,
+    USUAL,
+    Docs,
+    Values,
+    confidence,
+    coverage,
+    decay,
+)
 from store.log.event_kinds import MEMORY_KINDS
 
-Docs = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
-Values = npt.NDArray[np.float64]
 
 SURE = 0.15  # of confidence: a hit below it is marked as unsure
 _IS_LASTING = np.array([kind in LASTING_KINDS for kind in MEMORY_KINDS])  # as columns code them
@@ -62,7 +70,7 @@ def rank(view: View, question: Question, analysis: Analysis, evidence: Evidence)
     What the turn before a candidate asked counts as its own: an answer does not say it again.
     """
     known = evidence.known
-    matched = np.maximum(evidence.held, evidence.held_by_question)
+    matched = np.maximum(evidence.term_shares, evidence.question_term_shares)
     covered = coverage(matched, known.weights)
     has_meaning = view.snapshots.calibration.knows_meaning and analysis.vector is not None
     model = MEANING if has_meaning else LETTERS
@@ -102,8 +110,9 @@ def _weigh(
     None, where nobody knows, is neutral.
     """
     weights = question.profiles.weights(question.profile)
-    stated = _importance(view, evidence.docs)
-    made: Mapping[str, Callable[[], Values]] = {
+    stated = _column(view, evidence.docs, view.snapshots.rows.importance, "importance")
+    stated = np.clip(stated.astype(np.float64), 0.0, 1.0)
+    signal: Mapping[str, Callable[[], Values]] = {
         "recency": lambda: scoring.recency(_last_used(view, evidence.docs), view.moment),
         "relevance": lambda: scoring.relevance(evidence.scores, view.insights.among(evidence.docs)),
         "importance": lambda: _fade(view, evidence.docs, stated),
@@ -111,7 +120,7 @@ def _weigh(
         "route_fit": lambda: _route_fit(view, evidence.docs, fit),
         "usefulness": lambda: _usefulness(view, evidence.docs),
     }
-    signals = {name: made[name]() for name in weights}
+    signals = {name: signal[name]() for name in weights}
     if question.profile == "balanced":
         # importance counts from its default, so that saying nothing changes nothing
         priors = signals | {"importance": 2.0 * signals["importance"] - 1.0}
@@ -138,31 +147,26 @@ def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -
     rank = np.empty(len(docs), np.int64)
     rank[ranked.order] = np.arange(len(docs))
     ours = set(places.tolist())
-    place_of = {row: place for place, row in enumerate(_names(view, docs)) if place not in ours}
-    scores, found, gone = ranked.scores.copy(), dict[int, list[int]](), list[int]()
+    # a source is named by its row, one without a row by its document
+    rows = _rows(view, docs)
+    names = np.where(rows >= 0, rows, docs).tolist()
+    place_of = {name: place for place, name in enumerate(names) if place not in ours}
+    scores = ranked.scores.copy()
+    folded: dict[int, list[int]] = {}  # by the place of the source that stands for them
+    removed: list[int] = []
     for place in places[np.argsort(rank[places])].tolist():
-        sources = [place_of[row] for row in derived.sources(int(docs[place])) if row in place_of]
+        sources = [place_of[name] for name in derived.sources(int(docs[place])) if name in place_of]
         if sources:
-            source = min(sources, key=lambda one: int(rank[one]))
+            source = min(sources, key=lambda candidate: int(rank[candidate]))
             scores[source] = max(scores[source], scores[place])
-            found.setdefault(source, []).append(place)
-            gone.append(place)
+            folded.setdefault(source, []).append(place)
+            removed.append(place)
         elif ranked.confidence[place] < SURE:
-            gone.append(place)
+            removed.append(place)
     order = np.lexsort((rank, -scores))
-    order = order[~np.isin(order, gone)]
-    ids = {source: _ids(view, docs[some]) for source, some in found.items()}
-    return replace(ranked, order=order, scores=scores, insights=ids, gave_way=len(gone))
-
-
-def _names(view: View, docs: Docs) -> list[int]:
-    """The names of sources: their rows, for those without one their documents."""
-    rows, names = len(view.snapshots.rows), docs.copy()
-    fresh = docs >= rows
-    of = view.tail.columns["row"][docs[fresh] - rows]
-    names[fresh] = np.where(of >= 0, of, docs[fresh])
-    found: list[int] = names.tolist()
-    return found
+    order = order[~np.isin(order, removed)]
+    ids = {source: _ids(view, docs[insights]) for source, insights in folded.items()}
+    return replace(ranked, order=order, scores=scores, insights=ids, gave_way=len(removed))
 
 
 def _ids(view: View, docs: Docs) -> tuple[str, ...]:
@@ -173,11 +177,6 @@ def _ids(view: View, docs: Docs) -> tuple[str, ...]:
         else view.tail.take([doc - len(rows)])[0].id
         for doc in docs.tolist()
     )
-
-
-def _importance(view: View, docs: Docs) -> Values:
-    values = _column(view, docs, view.snapshots.rows.importance, "importance")
-    return np.clip(values.astype(np.float64), 0.0, 1.0)
 
 
 def _fade(view: View, docs: Docs, stated: Values) -> Values:
@@ -191,22 +190,16 @@ def _fade(view: View, docs: Docs, stated: Values) -> Values:
             uses = usage.counts("recalled", _rows(view, docs))
         changed = _column(view, docs, view.snapshots.rows.updated_at, "updated_at")
         idle = view.moment - np.maximum(_last_used(view, docs), changed)
-        lasting, pinned = _permanence(view, docs)
+        rows = view.snapshots.rows
+        built = docs < len(rows)
+        lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)
+        lasting[built] = _IS_LASTING[rows.codes("kind")[docs[built]]]
+        pinned[built] = rows.codes("pinned")[docs[built]] > 0
+        fresh = view.tail.take((docs[~built] - len(rows)).tolist())
+        lasting[~built] = [memory.kind in LASTING_KINDS for memory in fresh]
+        pinned[~built] = [memory.pinned for memory in fresh]
         faded[places] = decay(stated, idle, uses, lasting, pinned)
     return faded
-
-
-def _permanence(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Two masks over some documents: those of a lasting kind, and those that are pinned."""
-    rows = view.snapshots.rows
-    built = docs < len(rows)
-    lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)
-    lasting[built] = _IS_LASTING[rows.codes("kind")[docs[built]]]
-    pinned[built] = rows.codes("pinned")[docs[built]] > 0
-    fresh = view.tail.take((docs[~built] - len(rows)).tolist())
-    lasting[~built] = [memory.kind in LASTING_KINDS for memory in fresh]
-    pinned[~built] = [memory.pinned for memory in fresh]
-    return lasting, pinned
 
 
 def _last_used(view: View, docs: Docs) -> npt.NDArray[np.int64]:

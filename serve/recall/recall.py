@@ -26,7 +26,7 @@ from serve.reader.state import Change
 from serve.reader.view import Superseded, View
 from serve.recall.accounts import place_first
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
-from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
+from serve.recall.candidates import Candidates, Scratch, find_candidates
 from serve.recall.evidence import Evidence, gather_evidence
 from serve.recall.explanation import (
     NEAREST,
@@ -36,6 +36,7 @@ from serve.recall.explanation import (
     time_notice,
 )
 from serve.recall.ranking import SURE, Ranked, rank
+from serve.recall.scoring import Docs
 from serve.recall.selection import Selection, round_scores, select
 from store.log.event_kinds import Route
 from store.memories.memory import Memory
@@ -135,15 +136,19 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
     ranked = rank(view, question, analysis, evidence)
     timings.end("weighing")
     selection = select(question, ranked, lambda places: _take(view, evidence.docs, places))
-    selection, held = _withhold(question, selection)
+    held = 0  # back from agents
+    if question.filter.for_agents:
+        free = tuple(selected for selected in selection.chosen if not is_held(selected.memory))
+        held = len(selection.chosen) - len(free)
+        selection = replace(selection, chosen=free)
     timings.end("selection")
     hits = _hits(view, question, analysis, candidates, evidence, ranked, selection)
     hits = _follow_changes(view, question, hits)
     if analysis.account is not None and hits:
-        about = {
+        weights = {
             term: analysis.weights[term] for term in analysis.topic if term in analysis.weights
         }
-        place = place_first(analysis.account, about, [hit.memory for hit in hits])
+        place = place_first(analysis.account, weights, [hit.memory for hit in hits])
         if place:
             hits = (hits[place], *hits[:place], *hits[place + 1 :])
     is_degraded = bool(notices)
@@ -169,14 +174,6 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
         route=route,
         why=why,
     )
-
-
-def _withhold(question: Question, selection: Selection) -> tuple[Selection, int]:
-    """Return a selection without what is held back from agents, where one asks, and how many."""
-    if not question.filter.for_agents:
-        return selection, 0
-    shown = tuple(selected for selected in selection.chosen if not is_held(selected.memory))
-    return replace(selection, chosen=shown), len(selection.chosen) - len(shown)
 
 
 def _apply_route(question: Question, route: Route | None) -> Question:
@@ -254,24 +251,20 @@ def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tu
     there is room, what may have taken a hit's place stands at the end.
     """
     until = question.filter.as_of
-    found: list[Hit] = []
-    changed = False
+    marked: list[Hit] = []
     for hit in hits:
         change = view.change_of(hit.memory, until)
-        if change is None:
-            found.append(hit)
-            continue
-        changed = True
-        marked = replace(hit, change=change)
-        if not change.is_sure:
-            marked = replace(marked, conflicts_with=hit.conflicts_with or change.by)
-        found.append(marked)
-    if not changed:
+        if change is not None:
+            hit = replace(hit, change=change)
+            if not change.is_sure:
+                hit = replace(hit, conflicts_with=hit.conflicts_with or change.by)
+        marked.append(hit)
+    if not [hit for hit in marked if hit.change is not None]:
         return hits
     placed: list[Hit] = []
-    for hit in found:
+    for hit in marked:
         if hit.change is not None and not _is_placed(hit.change, placed):
-            newer = next((other for other in found if _says(other.memory, hit.change)), None)
+            newer = next((other for other in marked if _makes(other.memory, hit.change)), None)
             if hit.change.is_sure:
                 newer = newer or _successor(view, question, hit)
             if newer is not None and all(other.memory.id != newer.memory.id for other in placed):
@@ -279,7 +272,7 @@ def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tu
         if all(other.memory.id != hit.memory.id for other in placed):
             placed.append(hit)
     placed = placed[: max(len(hits), 1)]
-    for hit in found[: question.top_k - len(placed)]:
+    for hit in marked[: question.top_k - len(placed)]:
         change = hit.change
         if change is not None and not change.is_sure and not _is_placed(change, placed):
             if (newer := _successor(view, question, hit)) is not None:
@@ -288,10 +281,11 @@ def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tu
 
 
 def _is_placed(change: Change, placed: Sequence[Hit]) -> bool:
-    return any(_says(hit.memory, change) for hit in placed)
+    return any(_makes(hit.memory, change) for hit in placed)
 
 
-def _says(memory: Memory, change: Change) -> bool:
+def _makes(memory: Memory, change: Change) -> bool:
+    """Return whether a memory is that of the claim that made a change, or repeats it."""
     return memory.id == change.by or (
         memory.created_at == change.at and change.text in memory.content
     )
@@ -319,9 +313,9 @@ def _take(view: View, docs: Docs, places: Sequence[int]) -> list[Memory]:
     """Return the memories at some places of the candidates, in the order asked."""
     rows = len(view.snapshots.rows)
     chosen = [int(docs[place]) for place in places]
-    taken = iter(view.snapshots.rows.take([doc for doc in chosen if doc < rows]))
+    built = iter(view.snapshots.rows.take([doc for doc in chosen if doc < rows]))
     fresh = iter(view.tail.take([doc - rows for doc in chosen if doc >= rows]))
-    return [next(taken) if doc < rows else next(fresh) for doc in chosen]
+    return [next(built) if doc < rows else next(fresh) for doc in chosen]
 
 
 def _explain(

@@ -104,7 +104,7 @@ def answer(
         raise InvalidInput("`since` must lie before `until`")
     if request.cold and request.as_of is not None:
         raise InvalidInput("`cold` covers the current archive: omit `as_of`")
-    those = Filter(
+    conditions = Filter(
         now=now,
         project=check_project(request.project) if request.project else request.project,
         since=since,
@@ -116,7 +116,7 @@ def answer(
         shared=asker.shared,
         **field_filters(request),
     )
-    question = _question(request, those, choices)
+    question = _question(request, conditions, choices)
     receipt_id = new_id(now) if request.touch else None
     is_tried = receipt_id and request.as_of is None and not request.cold
     other = choices.trial.other_choices(choices, now) if is_tried else None
@@ -124,49 +124,49 @@ def answer(
     timings = Timings()
 
     def ask(view: View) -> Answer:
-        router = _router(view, request, choices, those.as_of, receipt_id)
-        found = recall(view, replace(question, router=router), timings)
+        router = _router(view, request, choices, conditions.as_of, receipt_id)
+        recalled = recall(view, replace(question, router=router), timings)
         if other is None:
-            return found
-        changed = replace(_question(request, those, other), router=router)
-        return join_answers(found, recall(view, changed), receipt_id or "")
+            return recalled
+        changed = replace(_question(request, conditions, other), router=router)
+        return join_answers(recalled, recall(view, changed), receipt_id or "")
 
-    found = reader.answer(ask, without_log=True)
+    recalled = reader.answer(ask, without_log=True)
     took_us = round((time.perf_counter() - began) * 1e6)
-    payload = _payload(found, took_us, timings, now)
+    payload = _payload(recalled, took_us, timings, now)
     if receipt_id is None:
         return payload, None
-    body = _receipt_body(request, question, found, choices, took_us, asker.door)
+    body = _receipt_body(request, question, recalled, choices, took_us, asker.door)
     if other is not None:
         sure = {hit.id for hit in body.hits}
-        teams = zip(found.hits, found.teams, strict=True)
-        kept = "".join(team for hit, team in teams if hit.memory.id in sure)
-        body = msgspec.structs.replace(body, trial=tried(choices, kept))
+        pairs = zip(recalled.hits, recalled.teams, strict=True)
+        teams = "".join(team for hit, team in pairs if hit.memory.id in sure)
+        body = msgspec.structs.replace(body, trial=tried(choices, teams))
     project = request.project or None
     receipt = Event(receipt_id, now, body, receipt_id, project, asker.session, asker.agent)
     return payload | {"recall": receipt_id}, receipt
 
 
-def _question(request: RecallRequest, those: Filter, choices: Choices) -> Question:
-    """Return what a request asks, where it does not say as the settings say."""
-    wanted = default_question(request.query, those, choices)
+def _question(request: RecallRequest, conditions: Filter, choices: Choices) -> Question:
+    """Return the question of a request; the settings say what it leaves out."""
+    default = default_question(request.query, conditions, choices)
     return replace(
-        wanted,
-        top_k=request.top_k or wanted.top_k,
+        default,
+        top_k=request.top_k or default.top_k,
         mode=request.mode,
-        profile=request.profile or wanted.profile,
+        profile=request.profile or default.profile,
         min_confidence=(
-            wanted.min_confidence if request.min_confidence is None else request.min_confidence
+            default.min_confidence if request.min_confidence is None else request.min_confidence
         ),
         min_score=request.min_score,
         explain=request.explain,
     )
 
 
-def join_answers(found: Answer, other: Answer, receipt: str) -> Answer:
+def join_answers(recalled: Answer, other: Answer, receipt: str) -> Answer:
     """Return an answer with the hits of another interleaved, for the receipt of an id."""
-    hits, teams = team_draft(found.hits, other.hits, receipt)
-    return replace(found, hits=hits, teams=teams, hint="" if hits else found.hint)
+    hits, teams = team_draft(recalled.hits, other.hits, receipt)
+    return replace(recalled, hits=hits, teams=teams, hint="" if hits else recalled.hint)
 
 
 def tried(choices: Choices, teams: str) -> Tried:
@@ -193,30 +193,30 @@ def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
     return reader.time_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
 
 
-def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[str, Any]:
+def _payload(recalled: Answer, took_us: int, timings: Timings, now: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
-        "hits": [_hit_json(hit, now) for hit in found.hits],
-        "below_bar": found.below_bar,
-        "min_confidence": found.bar,
-        "degraded": found.is_degraded,
-        "manifest": found.manifest,
-        "watermark": found.watermark,
+        "hits": [_hit_json(hit, now) for hit in recalled.hits],
+        "below_bar": recalled.below_bar,
+        "min_confidence": recalled.bar,
+        "degraded": recalled.is_degraded,
+        "manifest": recalled.manifest,
+        "watermark": recalled.watermark,
         "took_ms": round(took_us / 1000, 3),
     }
-    if held := found.dropped.get("held", 0):
-        payload["held_back"] = held
-    if found.notices:
-        payload["notices"] = list(found.notices)
-    if found.hint:
-        payload["hint"] = found.hint
-    if found.why is not None:
-        payload["why"] = found.why | {"took_us": timings.us}
+    if held_back := recalled.dropped.get("held", 0):
+        payload["held_back"] = held_back
+    if recalled.notices:
+        payload["notices"] = list(recalled.notices)
+    if recalled.hint:
+        payload["hint"] = recalled.hint
+    if recalled.why is not None:
+        payload["why"] = recalled.why | {"took_us": timings.us}
     return payload
 
 
 def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
     """Return a hit as it is sent; marks it does not bear are left out."""
-    expires_at = hit.memory.expires_at
+    change, expires_at = hit.change, hit.memory.expires_at
     is_over = hit.memory.state == ACTIVE and expires_at is not None and expires_at <= now
     marks = {
         "metadata": metadata_json(hit.memory),
@@ -225,7 +225,16 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
         "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,
         "copies": list(hit.copies),
         "conflicts_with": hit.conflicts_with,
-        **_change_json(hit),
+        # what a later claim surely ended, all of it or a sentence
+        **(
+            {
+                "until": isoformat(change.at),
+                "replaced_by": {"id": change.by, "text": change.text, "at": isoformat(change.at)},
+                "outdated": None if change.is_whole else change.outdated,
+            }
+            if change is not None and change.is_sure
+            else {}
+        ),
         "no_longer": hit.retracts,
         "insights": list(hit.insights),
         "history": [
@@ -247,22 +256,10 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
     )
 
 
-def _change_json(hit: Hit) -> dict[str, Any]:
-    """Return what a later claim did to a hit: surely ended it, or a sentence of it."""
-    change = hit.change
-    if change is None or not change.is_sure:
-        return {}
-    return {
-        "until": isoformat(change.at),
-        "replaced_by": {"id": change.by, "text": change.text, "at": isoformat(change.at)},
-        "outdated": None if change.is_whole else change.outdated,
-    }
-
-
 def _receipt_body(
     request: RecallRequest,
     question: Question,
-    found: Answer,
+    recalled: Answer,
     choices: Choices,
     took_us: int,
     door: Door,
@@ -272,23 +269,23 @@ def _receipt_body(
     What is only near was not used, and is not rated with the recall.
     """
     has_bar = request.min_confidence is not None or choices.min_confidence > 0
-    sure = [hit for hit in found.hits if has_bar or not hit.is_unsure]
-    unsure = len(found.hits) - len(sure)
+    sure = [hit for hit in recalled.hits if has_bar or not hit.is_unsure]
+    unsure = len(recalled.hits) - len(sure)
     return Recalled(
         query=question.text[:KEPT],
         mode=question.mode,
-        manifest=found.manifest,
-        watermark=found.watermark,
+        manifest=recalled.manifest,
+        watermark=recalled.watermark,
         hits=receipt_hits(sure),
-        dropped=found.dropped | ({"unsure": unsure} if unsure else {}),
+        dropped=recalled.dropped | ({"unsure": unsure} if unsure else {}),
         took_us=took_us,
-        route=found.route if request.as_of is None else None,
+        route=recalled.route if request.as_of is None else None,
         door=door,
         basis=msgspec.structs.replace(
-            basis(question, found),
+            basis(question, recalled),
             requested=tuple(name for name in _SETTINGS if getattr(request, name) is not None),
         ),
-        digest=digest(msgspec.json.encode(receipt_hits(found.hits))),
+        digest=digest(msgspec.json.encode(receipt_hits(recalled.hits))),
     )
 
 
@@ -308,16 +305,16 @@ _NARROWING = tuple(field.name for field in fields(Filter) if field.name not in _
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 
-def basis(question: Question, found: Answer) -> Basis:
-    """Return what decided an answer, where it is not as it is by default."""
-    those, usual = question.filter, _DEFAULTS
+def basis(question: Question, recalled: Answer) -> Basis:
+    """Return the settings and code that decided an answer, but for the defaults."""
+    conditions, usual = question.filter, _DEFAULTS
     weights = msgspec.structs.astuple(getattr(question.profiles, question.profile))
     usual_weights = msgspec.structs.astuple(getattr(usual.profiles, question.profile))
     return Basis(
         version=version(),
-        embedder=found.embedder,
+        embedder=recalled.embedder,
         code=code(),
-        built=found.built,
+        built=recalled.built,
         top_k=question.top_k if question.top_k != usual.top_k else None,
         fusion=question.fusion if question.fusion != usual.fusion else None,
         profile=question.profile if question.profile != usual.profile else None,
@@ -327,10 +324,10 @@ def basis(question: Question, found: Answer) -> Basis:
         narrowed={
             name: value
             for name in _NARROWING
-            if (value := getattr(those, name)) != getattr(usual.filter, name)
+            if (value := getattr(conditions, name)) != getattr(usual.filter, name)
         },
-        no_project=those.project == "",
-        degraded=found.is_degraded,
+        no_project=conditions.project == "",
+        degraded=recalled.is_degraded,
         cut=len(question.text) > KEPT,
-        moment=found.moment,
+        moment=recalled.moment,
     )

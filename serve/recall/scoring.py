@@ -50,7 +50,12 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
     ranking misses gains nothing from it. No rankings give two empty arrays.
     """
     gains = [ranking.weight / (k + 1 + np.arange(len(ranking.docs))) for ranking in rankings]
-    return _sum_gains([ranking.docs for ranking in rankings], gains)
+    every = np.concatenate([np.empty(0, np.int64), *(ranking.docs for ranking in rankings)])
+    docs, where = np.unique(every, return_inverse=True)
+    scores = np.zeros(len(docs))
+    np.add.at(scores, where, np.concatenate([np.empty(0), *gains]))
+    order = np.lexsort((-docs, -scores))
+    return docs[order], scores[order]
 
 
 def beside(
@@ -81,15 +86,6 @@ def weighted_sum(
         scores += weights[name] * evidence[name]
     order = np.lexsort((-docs, -scores))
     return docs[order], scores[order], order
-
-
-def _sum_gains(docs: Sequence[Docs], gains: Sequence[Scores]) -> tuple[Docs, Scores]:
-    every = np.concatenate([np.empty(0, np.int64), *docs])
-    found, where = np.unique(every, return_inverse=True)
-    scores = np.zeros(len(found))
-    np.add.at(scores, where, np.concatenate([np.empty(0), *gains]))
-    order = np.lexsort((-found, -scores))
-    return found[order], scores[order]
 
 
 Times = npt.NDArray[np.int64]

@@ -24,7 +24,8 @@ from serve.recall.near_duplicates import (
     near_candidates,
     near_likeness,
 )
-from serve.recall.ranking import Ranked, Values
+from serve.recall.ranking import Ranked
+from serve.recall.scoring import Values
 from store.derived.duplicates import MOST_VALUES
 from store.memories.memory import Memory
 
@@ -69,12 +70,12 @@ class _Entry:
     """Memories that say the same: the one that stands for them, and the ids of the others."""
 
     place: int
-    told: Comparable
+    compared: Comparable
     copies: list[str] = field(default_factory=list)
 
     @property
     def memory(self) -> Memory:
-        return self.told.memory
+        return self.compared.memory
 
     def fold(self, place: int, other: Comparable) -> None:
         if _preference(other.memory) > _preference(self.memory):
@@ -84,7 +85,7 @@ class _Entry:
 
     def give_way(self, place: int, other: Comparable) -> None:
         self.copies.append(self.memory.id)
-        self.place, self.told = place, other
+        self.place, self.compared = place, other
 
 
 def _preference(memory: Memory) -> tuple[bool, int, int]:
@@ -113,9 +114,9 @@ def select(
     below: list[int] = order[is_below].tolist()
     low: list[int] = order[~is_below & is_low].tolist()
     looked_at = passed[: question.top_k + LOOK_AHEAD]
-    groups, left = _group(question, zip(looked_at, read(looked_at), strict=True))
+    groups, left_out = _group(question, zip(looked_at, read(looked_at), strict=True))
     chosen = [selected for group in groups for selected in _choose(group)]
-    over = {*left, *(selected.place for selected in chosen[question.top_k :])}
+    over = {*left_out, *(selected.place for selected in chosen[question.top_k :])}
     return Selection(
         tuple(chosen[: question.top_k]),
         below,
@@ -155,33 +156,33 @@ def _group(
     """
     groups: list[_Group] = []
     entries: list[tuple[int, _Entry]] = []  # of all groups, each with its group's place
-    left: list[int] = []
+    left_out: list[int] = []
     signatures = 0  # of the words of all that was let in
     has_facts = False
     for place, memory in ranked:
-        one, is_full = comparable(memory), len(entries) >= question.top_k
+        new, is_full = comparable(memory), len(entries) >= question.top_k
         has_facts = has_facts or memory.job == _FACTS
-        if has_facts and _is_read_out(one, place, groups, is_full=is_full):
-            signatures |= one.beginnings.signature
+        if has_facts and _fold_extracted_fact(new, place, groups, is_full=is_full):
+            signatures |= new.beginnings.signature
             continue
-        near = near_candidates(one, [entry.told for _, entry in entries], signatures)
-        found = _alike(one, sorted([entries[at] for at in near], key=_by_group)) if near else None
-        if found is not None or not is_full:
-            signatures |= one.beginnings.signature
-        if found is not None:
-            at, entry, likeness = found
+        near = near_candidates(new, [entry.compared for _, entry in entries], signatures)
+        match = _alike(new, sorted([entries[at] for at in near], key=_by_group)) if near else None
+        if match is not None or not is_full:
+            signatures |= new.beginnings.signature
+        if match is not None:
+            at, entry, likeness = match
             group = groups[at]
             if likeness == "same":
-                entry.fold(place, one)
+                entry.fold(place, new)
             elif is_full and _age(memory) < max(_age(entry.memory) for entry in group):
-                left.append(place)
+                left_out.append(place)
             else:
-                group.append(_Entry(place, one))
+                group.append(_Entry(place, new))
                 entries.append((at, group[-1]))
         elif is_full:
-            left.append(place)
+            left_out.append(place)
         else:
-            groups.append([_Entry(place, one)])
+            groups.append([_Entry(place, new)])
             entries.append((len(groups) - 1, groups[-1][0]))
     for group in groups:
         if (
@@ -190,7 +191,7 @@ def _group(
             and not names_one(question.text, [entry.memory for entry in group])
         ):
             group.sort(key=lambda entry: _age(entry.memory), reverse=True)
-    return groups, left
+    return groups, left_out
 
 
 def _alike(
@@ -203,7 +204,7 @@ def _alike(
     for at, entry in near:
         if other_value is not None and at != other_value[0]:
             break
-        likeness = near_likeness(entry.told, memory)
+        likeness = near_likeness(entry.compared, memory)
         if likeness == "same":
             return at, entry, "same"
         if likeness is not None and other_value is None:
@@ -213,23 +214,25 @@ def _alike(
 
 def _is_series(group: _Group) -> bool:
     """Whether so many values are facts of a kind, of which none corrects another."""
-    return len(group) > MOST_VALUES and not any(entry.told.may_be_replaced for entry in group)
+    return len(group) > MOST_VALUES and not any(entry.compared.may_be_replaced for entry in group)
 
 
-def _is_read_out(memory: Comparable, place: int, groups: list[_Group], *, is_full: bool) -> bool:
+def _fold_extracted_fact(
+    memory: Comparable, place: int, groups: list[_Group], *, is_full: bool
+) -> bool:
     """Fold a fact that a job read out of a memory into that one, which says it and more.
 
     Return whether one of the two was there already; what has no room takes no fact's place.
     """
     for entry in (entry for group in groups for entry in group):
-        if _read_out_of(memory.memory, entry.memory):
+        if _extracted_from(memory.memory, entry.memory):
             entry.copies.append(memory.memory.id)
             return True
-        if not is_full and _read_out_of(entry.memory, memory.memory):
+        if not is_full and _extracted_from(entry.memory, memory.memory):
             entry.give_way(place, memory)
             return True
     return False
 
 
-def _read_out_of(fact: Memory, memory: Memory) -> bool:
+def _extracted_from(fact: Memory, memory: Memory) -> bool:
     return fact.job == _FACTS and memory.id in fact.source_ids

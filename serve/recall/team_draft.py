@@ -20,29 +20,31 @@ def team_draft(a: Sequence[Hit], b: Sequence[Hit], receipt: str) -> tuple[tuple[
 
     What one ranking folds into a copy is not brought by the other again.
     """
-    found: list[Hit] = []
+    drafted: list[Hit] = []
     teams = ""
-    known: set[str] = set()
-    while len(found) < max(len(a), len(b)):
-        left = {
-            team: next((hit for hit in hits if known.isdisjoint(_names(hit))), None)
+    ids: set[str] = set()
+    while len(drafted) < max(len(a), len(b)):
+        best = {
+            team: next((hit for hit in hits if ids.isdisjoint(_ids(hit))), None)
             for team, hits in ((A, a), (B, b))
         }
         team = _next_team(teams, receipt)
-        if (hit := left[team] or left[B if team == A else A]) is None:
+        if best[team] is None:
+            team = B if team == A else A
+        if (hit := best[team]) is None:
             break
-        teams += team if left[team] else B if team == A else A
-        found.append(hit)
-        known |= _names(hit)
-    return tuple(found), teams
+        teams += team
+        drafted.append(hit)
+        ids |= _ids(hit)
+    return tuple(drafted), teams
 
 
-def _names(hit: Hit) -> set[str]:
+def _ids(hit: Hit) -> set[str]:
     return {hit.memory.id, *hit.copies}
 
 
 def _next_team(teams: str, receipt: str) -> str:
-    """Return who picks: the team that picked less, else the one that is drawn."""
+    """Return the team that picks: the one that picked less, else the one that is drawn."""
     if teams.count(A) != teams.count(B):
         return A if teams.count(A) < teams.count(B) else B
     drawn = sha256(f"trial\x00{receipt}\x00{len(teams)}".encode()).digest()[0]
