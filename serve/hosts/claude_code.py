@@ -65,8 +65,8 @@ def read_event(
     name = required_text(payload, "hook_event_name", "hookEventName")
     session = required_text(payload, "session_id", "sessionId")
     moment = _MOMENTS.get(name)
-    asked = prompt_text(text(payload, "prompt", most=_LONG))
-    if moment is None or (moment == "prompt" and (not asked or _is_machine(payload))):
+    prompt = prompt_text(text(payload, "prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and (not prompt or _is_machine(payload))):
         return None
     return HookEvent(
         host=host,
@@ -74,12 +74,11 @@ def read_event(
         session=session,
         name=name,
         cwd=working_directory(payload.get("cwd")),
-        prompt=asked,
+        prompt=prompt,
         start=session_start(payload),
         tool=_tool(payload, name, is_told) if moment in ("before_tool", "after_tool") else None,
         said=reply_text(text(payload, "last_assistant_message", "compact_summary", most=_LONG)),
         turn=text(payload, "prompt_id", "turn_id", most=LONGEST_ID) or None,
-        is_continued=payload.get("stop_hook_active") is True,
         is_subagent=bool(text(payload, "agent_id")),
         is_unattended=moment == "prompt" and text(payload, "source") == "sdk",
         is_heard=_is_heard(payload, moment),
@@ -126,26 +125,28 @@ def _is_machine(payload: Payload) -> bool:
 
 
 def _tool(payload: Payload, name: str, is_told: bool) -> ToolUse:
-    came = payload.get("tool_response", payload.get("tool_result"))
+    result = payload.get("tool_response", payload.get("tool_result"))
     return tool_use(
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         id_=text(payload, "tool_use_id"),
         server=text(mapping(payload, "mcp_server"), "name"),
-        passed=_tool_outcome(payload, name, came, is_told),
-        output=payload.get("error") if name == "PostToolUseFailure" else came,
+        passed=_tool_outcome(payload, name, result, is_told),
+        output=payload.get("error") if name == "PostToolUseFailure" else result,
     )
 
 
-def _tool_outcome(payload: Payload, name: str, came: object, is_told: bool) -> bool | None:
+def _tool_outcome(payload: Payload, name: str, result: object, is_told: bool) -> bool | None:
     """Return whether a tool did its work; None before it ran, and for one that was stopped."""
     if name == "PostToolUseFailure":
         return None if payload.get("is_interrupt") is True else False
     if name != "PostToolUse":
         return None
-    if isinstance(came, dict) and (came.get("interrupted") is True or "backgroundTaskId" in came):
+    if isinstance(result, dict) and (
+        result.get("interrupted") is True or "backgroundTaskId" in result
+    ):
         return None
-    passed = has_passed(came)
+    passed = has_passed(result)
     return True if passed is None and is_told else passed
 
 

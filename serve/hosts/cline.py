@@ -61,8 +61,8 @@ def read(payload: Payload) -> HookEvent | None:
     name = required_text(payload, "hookName")
     session = required_text(payload, "taskId")
     moment = _MOMENTS.get(name)
-    asked = prompt_text(text(mapping(payload, "userPromptSubmit"), "prompt", most=_LONG))
-    if moment is None or (moment == "prompt" and not asked):
+    prompt = prompt_text(text(mapping(payload, "userPromptSubmit"), "prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and not prompt):
         return None
     roots = payload.get("workspaceRoots")
     task = mapping(mapping(payload, "taskComplete"), "taskMetadata")
@@ -75,7 +75,7 @@ def read(payload: Payload) -> HookEvent | None:
         session=session,
         name=name,
         cwd=working_directory(roots[0] if isinstance(roots, list) and roots else None),
-        prompt=asked,
+        prompt=prompt,
         tool=_tool(payload, moment) if moment in ("before_tool", "after_tool") else None,
         said=reply_text(words),
         is_subagent=bool(text(payload, "parent_agent_id")),
@@ -88,20 +88,20 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
 
 
 def _tool(payload: Payload, moment: Moment) -> ToolUse:
-    told = mapping(payload, "preToolUse", "postToolUse")
+    described = mapping(payload, "preToolUse", "postToolUse")
     exact = mapping(payload, "tool_call", "tool_result")
-    given = dict(mapping(exact, "input")) or {
-        name: _value(value) for name, value in mapping(told, "parameters").items()
+    arguments = dict(mapping(exact, "input")) or {
+        name: _value(value) for name, value in mapping(described, "parameters").items()
     }
-    if isinstance(commands := given.pop("commands", None), list):
-        given["command"] = "; ".join(filter(None, map(_line, commands)))
-    came = exact.get("output") or _value(told.get("result"))
+    if isinstance(commands := arguments.pop("commands", None), list):
+        arguments["command"] = "; ".join(filter(None, map(_line, commands)))
+    result = exact.get("output") or _value(described.get("result"))
     return tool_use(
-        text(told, "toolName"),
-        given,
+        text(described, "toolName"),
+        arguments,
         id_=text(exact, "id"),
-        passed=_tool_outcome(told, came) if moment == "after_tool" else None,
-        output=[text(part, "result", most=_LONG) for part in _parts(came)] or came,
+        passed=_tool_outcome(described, result) if moment == "after_tool" else None,
+        output=[text(part, "result", most=_LONG) for part in _parts(result)] or result,
     )
 
 
@@ -116,7 +116,7 @@ def _line(command: object) -> str:
     return command if isinstance(command, str) else ""
 
 
-def _tool_outcome(payload: Payload, came: object) -> bool | None:
+def _tool_outcome(payload: Payload, result: object) -> bool | None:
     """Return whether a tool did its work.
 
     A command that failed is told as a success that holds a failure; VS Code writes such a result
@@ -124,14 +124,14 @@ def _tool_outcome(payload: Payload, came: object) -> bool | None:
     """
     if payload.get("success") is False:
         return False
-    if parts := _parts(came):
+    if parts := _parts(result):
         return all(has_passed(part) is not False for part in parts)
-    return None if isinstance(came, str) and came.startswith("[object ") else True
+    return None if isinstance(result, str) and result.startswith("[object ") else True
 
 
-def _parts(came: object) -> list[Payload]:
+def _parts(result: object) -> list[Payload]:
     """Return the results of a tool's parts, as each command that it ran; of most tools one."""
-    parts = came if isinstance(came, list) else [came]
+    parts = result if isinstance(result, list) else [result]
     return [part for part in parts if isinstance(part, dict)]
 
 
@@ -146,16 +146,14 @@ def _value(value: object) -> object:
 def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
     settings = machine.folder("CLINE_DATA_DIR", ".cline/data") / "settings/cline_mcp_settings.json"
     server = ServerEntry(("mcpServers",), install.server())
-    return (*_hooks(machine, install), JsonFile(settings, (server,)))
-
-
-def _hooks(machine: Machine, install: Install) -> tuple[OwnFile, ...]:
+    servers = JsonFile(settings, (server,))
     if machine.platform == "win32":
-        return ()
-    says = f"# {_MARK}; `mnemolog disconnect cline` deletes it"
-    program = f"#!/bin/sh\n{says}\nexec {install.line('cline')}\n"
+        return (servers,)
+    head = f"# {_MARK}; `mnemolog disconnect cline` deletes it"
+    program = f"#!/bin/sh\n{head}\nexec {install.line('cline')}\n"
     folder = _folder(machine) / "Hooks"
-    return tuple(OwnFile(folder / event, program, _MARK, is_program=True) for event in _EVENTS)
+    hooks = (OwnFile(folder / event, program, _MARK, is_program=True) for event in _EVENTS)
+    return (*hooks, servers)
 
 
 def _folder(machine: Machine) -> Path:

@@ -45,8 +45,8 @@ def read(payload: Payload) -> HookEvent | None:
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
     if not reply.context:
         return {}
-    heard = Reply(reply.context)
-    return {"additionalContext": reply.context, **claude_code.write_reply(event, heard)}
+    output = claude_code.write_reply(event, Reply(reply.context))
+    return {"additionalContext": reply.context, **output}
 
 
 def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:

@@ -53,20 +53,20 @@ def read(payload: Payload) -> HookEvent | None:
     name = required_text(payload, "hook_event_name")
     session = required_text(payload, "conversation_id", "session_id")
     moment = _MOMENTS.get(name)
-    asked = prompt_text(text(payload, "prompt", most=_LONG))
-    if moment is None or (moment == "prompt" and not asked):
+    prompt = prompt_text(text(payload, "prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and not prompt):
         return None
-    loops = payload.get("loop_count")
+    roots = payload.get("workspace_roots")
+    root = roots[0] if isinstance(roots, list) and roots else None
     return HookEvent(
         host="cursor",
         moment=moment,
         session=session,
         name=name,
-        cwd=_folder(payload),
-        prompt=asked,
+        cwd=working_directory(root) or working_directory(payload.get("cwd")),
+        prompt=prompt,
         tool=_tool(payload, name) if moment in ("before_tool", "after_tool") else None,
         turn=text(payload, "generation_id", most=LONGEST_ID) or None,
-        is_continued=isinstance(loops, int) and loops > 0,
         is_heard=moment in _HEARD and name != "postToolUseFailure",
     )
 
@@ -86,35 +86,29 @@ def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
     )
 
 
-def _folder(payload: Payload) -> str | None:
-    roots = payload.get("workspace_roots")
-    root = roots[0] if isinstance(roots, list) and roots else None
-    return working_directory(root) or working_directory(payload.get("cwd"))
-
-
 def _tool(payload: Payload, name: str) -> ToolUse:
-    came = _came(text(payload, "tool_output", most=_LONG))
+    output = _decode_output(text(payload, "tool_output", most=_LONG))
     if name == "postToolUseFailure":
-        came = text(payload, "error_message", most=_LONG)
+        output = text(payload, "error_message", most=_LONG)
     return tool_use(
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         id_=text(payload, "tool_use_id"),
-        passed=_tool_outcome(payload, name, came),
-        output=came,
+        passed=_tool_outcome(payload, name, output),
+        output=output,
     )
 
 
-def _tool_outcome(payload: Payload, name: str, came: object) -> bool | None:
+def _tool_outcome(payload: Payload, name: str, output: object) -> bool | None:
     """Return whether a tool did its work; None before it ran, and for one that was stopped."""
     if name == "postToolUse":  # a command that failed is told as a failure
-        return has_passed(came) is not False
+        return has_passed(output) is not False
     is_stopped = payload.get("is_interrupt") is True
     is_failed = text(payload, "failure_type") in ("", "error") and not is_stopped
     return False if name == "postToolUseFailure" and is_failed else None
 
 
-def _came(raw: str) -> object:
+def _decode_output(raw: str) -> object:
     """Return what a tool gave: JSON in a text, {"output", "exitCode"} of a command."""
     try:
         return _decoder.decode(raw)

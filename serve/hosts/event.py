@@ -41,7 +41,6 @@ class HookEvent(msgspec.Struct, frozen=True):
     tool: ToolUse | None = None
     said: str = ""  # the agent's last message; the summary of what was compacted
     turn: str | None = None
-    is_continued: bool = False  # the agent goes on because a stop hook wanted it
     is_subagent: bool = False
     is_unattended: bool = False  # nobody types into this run: a program sent the prompt
     is_heard: bool = True  # what is said now reaches the model
@@ -92,8 +91,8 @@ def decode_payload(raw: bytes) -> dict[str, Any]:
 
 def required_text(payload: Mapping[str, Any], *names: str) -> str:
     """Return the first of some fields that is a text; raise InvalidInput naming them."""
-    if found := text(payload, *names, most=LONGEST_ID):
-        return found
+    if value := text(payload, *names, most=LONGEST_ID):
+        return value
     raise InvalidInput(f"a hook's event needs {' or '.join(names)}: send the host's own JSON")
 
 

@@ -64,8 +64,8 @@ def read(payload: Payload) -> HookEvent | None:
     name = required_text(payload, "hook_event_name")
     session = required_text(payload, "session_id")
     moment = _MOMENTS.get(name)
-    asked = prompt_text(text(payload, "prompt", most=_LONG)) if moment == "prompt" else ""
-    if moment is None or (moment == "prompt" and not asked):
+    prompt = prompt_text(text(payload, "prompt", most=_LONG)) if moment == "prompt" else ""
+    if moment is None or (moment == "prompt" and not prompt):
         return None
     return HookEvent(
         host="gemini",
@@ -73,11 +73,10 @@ def read(payload: Payload) -> HookEvent | None:
         session=session,
         name=name,
         cwd=working_directory(payload.get("cwd")),
-        prompt=asked,
+        prompt=prompt,
         start=claude_code.session_start(payload),
         tool=_tool(payload, moment) if moment in ("before_tool", "after_tool") else None,
         said=reply_text(text(payload, "prompt_response", most=_LONG)),
-        is_continued=payload.get("stop_hook_active") is True,
         is_heard=moment in _HEARD,
         decides=frozenset(get_args(Decision)) if moment == "before_tool" else frozenset(),
     )
@@ -88,33 +87,30 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
         return claude_code.write_reply(event, reply)
     if reply.decision not in event.decides:
         return {"systemMessage": reply.notice} if reply.notice else {}
-    told = {"decision": reply.decision, "reason": reply.reason}
+    decision = {"decision": reply.decision, "reason": reply.reason}
     # of `ask`, what the user reads in the dialog
-    return told | ({"systemMessage": reply.reason} if reply.decision == "ask" else {})
+    return decision | ({"systemMessage": reply.reason} if reply.decision == "ask" else {})
 
 
 def _tool(payload: Payload, moment: Moment) -> ToolUse:
-    came = mapping(payload, "tool_response")
-    wrote = _MARKS.sub("", plain(came.get("llmContent"))).strip()
+    result = mapping(payload, "tool_response")
+    content = _MARKS.sub("", plain(result.get("llmContent"))).strip()
+    output, error = _PROCESS.sub("", content).strip(), plain(result.get("error"))
     return tool_use(
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         server=text(mapping(payload, "mcp_context"), "server_name"),
-        passed=_tool_outcome(came, wrote) if moment == "after_tool" else None,
-        output=_both(_PROCESS.sub("", wrote).strip(), plain(came.get("error"))),
+        passed=_tool_outcome(result, content) if moment == "after_tool" else None,
+        # what it wrote and the error it ended with may say the same
+        output=output if error in output else f"{output}\n{error}".strip(),
     )
 
 
-def _both(wrote: str, error: str) -> str:
-    """Return what a tool wrote and the error it ended with, which may say the same."""
-    return wrote if error in wrote else f"{wrote}\n{error}".strip()
-
-
-def _tool_outcome(came: Payload, wrote: str) -> bool | None:
-    if wrote.startswith(_UNDONE):
+def _tool_outcome(result: Payload, content: str) -> bool | None:
+    if content.startswith(_UNDONE):
         return None
-    codes = _EXIT.findall(wrote)  # told only where it is not 0
-    return has_passed(came) is not False and (not codes or codes[-1] == "0")
+    codes = _EXIT.findall(content)  # told only where it is not 0
+    return has_passed(result) is not False and (not codes or codes[-1] == "0")
 
 
 def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:

@@ -56,8 +56,8 @@ def read(payload: Payload) -> HookEvent | None:
     name = required_text(payload, "event")
     session = required_text(payload, "session_id")
     moment = _MOMENTS.get(name)
-    asked = prompt_text(text(payload, "message", most=_LONG)) if moment == "prompt" else ""
-    if moment is None or (moment == "prompt" and not asked):
+    prompt = prompt_text(text(payload, "message", most=_LONG)) if moment == "prompt" else ""
+    if moment is None or (moment == "prompt" and not prompt):
         return None
     return HookEvent(
         host="goose",
@@ -65,7 +65,7 @@ def read(payload: Payload) -> HookEvent | None:
         session=session,
         name=name,
         cwd=working_directory(payload.get("working_dir")),
-        prompt=asked,
+        prompt=prompt,
         tool=_tool(payload, name) if moment in ("before_tool", "after_tool") else None,
         said=reply_text(text(payload, "last_assistant_message", most=_LONG)),
         is_heard=False,
@@ -82,12 +82,12 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
 def _tool(payload: Payload, name: str) -> ToolUse:
     """Return a tool's use; `developer__shell` is the tool `shell` of the extension `developer`."""
     extension, _, tool = text(payload, "tool_name").rpartition("__")
-    given = mapping(payload, "tool_input")
+    arguments = mapping(payload, "tool_input")
     if tool == "text_editor":
-        tool = "view" if text(given, "command") in _LOOKS else "edit"
+        tool = "view" if text(arguments, "command") in _LOOKS else "edit"
     return tool_use(
         tool,
-        given,
+        arguments,
         id_=text(payload, "tool_call_id"),
         server=SERVER if SERVER in extension else extension,
         passed={"PostToolUse": True, "PostToolUseFailure": False}.get(name),
@@ -99,12 +99,12 @@ def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
     handler: Handler = {"type": "command", "command": install.line("goose"), "timeout": TIMEOUT_S}
     hooks = HookEntries("goose", dict.fromkeys(_MOMENTS, handler))
     server = ServerEntry(("mcpServers",), install.server())
-    says = {"name": SERVER, "description": "Long-term memory on this machine"}
+    plugin = {"name": SERVER, "description": "Long-term memory on this machine"}
     folder = machine.home / ".agents" / "plugins" / SERVER
     return (
         JsonFile(folder / "hooks" / "hooks.json", (hooks,)),
         JsonFile(folder / ".mcp.json", (server,)),
-        OwnFile(folder / "plugin.json", json.dumps(says, indent=2) + "\n", _NAME),
+        OwnFile(folder / "plugin.json", json.dumps(plugin, indent=2) + "\n", _NAME),
     )
 
 

@@ -51,8 +51,8 @@ def read(payload: Payload) -> HookEvent | None:
     turn = required_text(payload, "execution_id")
     moment = _MOMENTS.get(name)
     info = mapping(payload, "tool_info")
-    asked = prompt_text(text(info, "user_prompt", most=_LONG))
-    if moment is None or (moment == "prompt" and not asked):
+    prompt = prompt_text(text(info, "user_prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and not prompt):
         return None
     return HookEvent(
         host="windsurf",
@@ -60,7 +60,7 @@ def read(payload: Payload) -> HookEvent | None:
         session=turn,
         name=name,
         cwd=working_directory(text(info, "cwd") or os.path.dirname(text(info, "file_path"))),
-        prompt=asked,
+        prompt=prompt,
         tool=_tool(name, info) if moment == "after_tool" else None,
         said=reply_text(text(info, "response", most=_LONG)),
         turn=turn[:LONGEST_ID],
@@ -74,9 +74,12 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
 
 def _tool(name: str, info: Payload) -> ToolUse:
     if name == "post_mcp_tool_use":
-        given = mapping(info, "mcp_tool_arguments")
-        server, came = text(info, "mcp_server_name"), text(info, "mcp_result", most=_LONG)
-        return tool_use(text(info, "mcp_tool_name"), given, server=server, output=came)
+        return tool_use(
+            text(info, "mcp_tool_name"),
+            mapping(info, "mcp_tool_arguments"),
+            server=text(info, "mcp_server_name"),
+            output=text(info, "mcp_result", most=_LONG),
+        )
     if name == "post_write_code":
         return tool_use("write_code", info, passed=True)
     return tool_use("run_command", {"command": info.get("command_line")})
