@@ -102,15 +102,12 @@ def scored(tail: Tail, word: str) -> Iterator[tuple[str, float]]:
             yield memory.id, score
 
 
-def test_scores_and_cosines_are_written_where_they_are_wanted():
+def test_scores_are_written_where_they_are_wanted():
     live = live_tail()
     live.extend(events([(body, 0) for body in [commands.Recorded(content="anchor")] * 3]))
     tail, buffer = live.now(), np.full(5, 7, np.float32)
     tail.scores(["anchor"], least_idf=0.1, out=buffer[1:4])
     assert buffer.tolist() == [7, *tail.scores(["anchor"], least_idf=0.1).tolist(), 7]
-    query = EMBEDDER.embed(["anchor"])[0]
-    tail.cosines(query, out=buffer[2:])
-    assert buffer[2:].tolist() == tail.cosines(query).tolist()
 
 
 @pytest.fixture(params=["tail", "snapshot"])

@@ -37,9 +37,9 @@ class FieldFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tags: tuple[str, ...] = ()
 
 
-def field_filters(asked: object) -> dict[str, Any]:
+def field_filters(conditions: object) -> dict[str, Any]:
     """Return what a request or a filter asks of the fields, by the filters' names."""
-    return {name: getattr(asked, name) for name in FILTERS}
+    return {name: getattr(conditions, name) for name in FILTERS}
 
 
 _ANY_OF = {name: field for name, field in FILTERS.items() if name != "tags"}
@@ -73,13 +73,16 @@ class Filter(msgspec.Struct, frozen=True):
     # come back too, and no other shared note does
     shared: tuple[str, ...] = ()
 
-    def at(self, now: int) -> "Filter":
-        """Return the same filter, asked at another moment."""
-        return replace(self, now=now)
-
     def mask(self, rows: MemoryRows | Columns) -> Mask:
         """Return which rows, or slots of the tail, pass, [rows]; forgotten ones never do."""
-        mask = self._in_state(rows)
+        if not self.active_only:
+            mask = ~rows.equal("state", UNSEEN)
+        elif self.cold:
+            mask = rows.equal("state", (ACTIVE, ARCHIVED))
+        elif self.as_of is None:
+            mask = rows.active_at(self.now)
+        else:
+            mask = rows.holds_at(self.as_of)
         if self.as_of is not None:
             mask &= rows.created_at <= np.int64(self.as_of)
         return self.narrow(mask, rows)
@@ -101,13 +104,6 @@ class Filter(msgspec.Struct, frozen=True):
         if self.until is not None:
             mask &= rows.created_at < np.int64(self.until)
         return mask
-
-    def _in_state(self, rows: MemoryRows | Columns) -> Mask:
-        if not self.active_only:
-            return ~rows.equal("state", UNSEEN)
-        if self.cold:
-            return rows.equal("state", (ACTIVE, ARCHIVED))
-        return rows.active_at(self.now) if self.as_of is None else rows.holds_at(self.as_of)
 
     def accepts(self, memory: Memory) -> bool:
         """Return whether one memory passes."""
@@ -151,7 +147,7 @@ class RowMasks:
 
     def __init__(self, rows: MemoryRows) -> None:
         self.expiries = _expiries(rows.expires_at)
-        self.of = lru_cache(maxsize=_KEPT)(lambda asked: _read_only(asked.mask(rows)))
+        self.of = lru_cache(maxsize=_KEPT)(lambda conditions: _read_only(conditions.mask(rows)))
 
 
 class Masks:

@@ -69,25 +69,21 @@ def due_date(memory: Memory) -> str | None:
 
 def goals_payload(goals: Sequence[Memory], today: date) -> list[dict[str, Any]]:
     """Return goals as they are sent; what one does not have is left out."""
-    return [_goal_payload(memory, today) for memory in goals]
-
-
-def _goal_payload(goal: Memory, today: date) -> dict[str, Any]:
-    day = due_date(goal)
-    said = {
-        "id": goal.id,
-        "text": shown_text(goal),
-        "trust": goal.trust,
-        "status": goal.status,
-        "progress": goal.progress,
-        "due": day,
-        "overdue": True if day is not None and day < today.isoformat() else None,
-        "project": goal.project,
-    }
-    return {name: value for name, value in said.items() if value is not None}
-
-
-# Taken.
+    payloads = []
+    for goal in goals:
+        day = due_date(goal)
+        fields = {
+            "id": goal.id,
+            "text": shown_text(goal),
+            "trust": goal.trust,
+            "status": goal.status,
+            "progress": goal.progress,
+            "due": day,
+            "overdue": True if day is not None and day < today.isoformat() else None,
+            "project": goal.project,
+        }
+        payloads.append({name: value for name, value in fields.items() if value is not None})
+    return payloads
 
 
 def oldest_first(memories: Iterable[Memory]) -> tuple[Memory, ...]:

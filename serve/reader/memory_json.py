@@ -71,19 +71,19 @@ def shown_text(memory: Memory) -> str:
 
 def short_json(memory: Memory) -> dict[str, Any]:
     """Return a memory as a hit shows it; what it does not have is left out."""
-    shown: dict[str, Any] = {}
-    if (held := hazard_of(memory)) is not None:
-        shown["held"] = held
+    payload: dict[str, Any] = {}
+    if (hazard := hazard_of(memory)) is not None:
+        payload["held"] = hazard
         if _is_agent.get()():
             names = ("id", "kind", "project", "trust", "state")
-            known = {name: getattr(memory, name) for name in names}
-            return shown | known | {"at": isoformat(memory.created_at), "text": ""}
+            payload |= {name: getattr(memory, name) for name in names}
+            return payload | {"at": isoformat(memory.created_at), "text": ""}
     for field, name, value in zip(_IN_HITS, _HIT_NAMES, _hit_values(memory), strict=True):
-        says = value is not None if field.is_moment else value
-        if field.always or (says and not (value == ACTIVE and name == "state")):
+        has_value = value is not None if field.is_moment else value
+        if field.always or (has_value and not (value == ACTIVE and name == "state")):
             is_plain = isinstance(value, str) and field.name != "metadata"
-            shown[name] = value if is_plain else _json_value(field, value)
-    return shown
+            payload[name] = value if is_plain else _json_value(field, value)
+    return payload
 
 
 def listed_json(memory: Memory) -> dict[str, Any]:

@@ -147,7 +147,8 @@ def known_at(log: EventLog, reader: Reader, place: Place) -> Iterator[Known]:
     embedder: Embedder = reader.embedder
     lexical = LexicalEmbedder()
     if place.embedder not in (None, embedder.model):
-        is_kept = place.embedder in _kept_models(log)
+        kept = manifests.list_manifests(Tenant("owner", log.path.parent))
+        is_kept = any(manifest.embedder == place.embedder for manifest in kept)
         of_then = reader.find_embedder(place.embedder) if is_kept else None
         if of_then is None and place.embedder != lexical.model:
             notes.append(
@@ -167,11 +168,6 @@ def known_at(log: EventLog, reader: Reader, place: Place) -> Iterator[Known]:
             place.now,
             tuple(notes),
         )
-
-
-def _kept_models(log: EventLog) -> set[str]:
-    kept = manifests.list_manifests(Tenant("owner", log.path.parent))
-    return {manifest.embedder for manifest in kept}
 
 
 _NUMBER = re.compile(r"@?([1-9][0-9]{0,17})", re.ASCII)
@@ -200,17 +196,13 @@ def find_place(
     elif _COMMIT.fullmatch(text):
         seq, at = _commit_place(log, text.lower(), repository)
     else:
-        seq, at = _last_until(log, _moment(text, now), text)
+        try:
+            point = parse_time_point(text, now)
+        except InvalidInput as error:
+            raise InvalidInput(f"{text!r} is no place in the past: {_FORMS}") from error
+        assert isinstance(point, datetime)  # numbers were read before
+        seq, at = _last_until(log, min(micros(point), now), text)
     return _place(log, seq, at, choices)
-
-
-def _moment(text: str, now: int) -> int:
-    try:
-        point = parse_time_point(text, now)
-    except InvalidInput as error:
-        raise InvalidInput(f"{text!r} is no place in the past: {_FORMS}") from error
-    assert isinstance(point, datetime)  # numbers were read before
-    return min(micros(point), now)
 
 
 def _last_until(log: EventLog, at: int, text: str) -> tuple[int, int]:
@@ -223,11 +215,11 @@ def _last_until(log: EventLog, at: int, text: str) -> tuple[int, int]:
 
 
 def _commit_place(log: EventLog, sha: str, repository: Path | None) -> tuple[int, int | None]:
-    found = log_queries.imported_commits(log, sha)
-    if len({commit for _, commit in found}) > 1:
+    imported = log_queries.imported_commits(log, sha)
+    if len({commit for _, commit in imported}) > 1:
         raise InvalidInput(f"several imported commits begin with {sha}: give more of it")
-    if found:
-        return found[0][0], None
+    if imported:
+        return imported[0][0], None
     at = _commit_time(sha, repository) if repository else None
     if at is None:
         where = ", and no repository here has it" if repository else ""
@@ -241,9 +233,9 @@ def _commit_time(sha: str, repository: Path) -> int | None:
     """Return when a commit was made, microseconds UTC; None where there is no such commit."""
     from store.importers.git_command import git_fields
 
-    asked = ("show", "-s", "-z", "--no-show-signature", "--format=%ct", f"{sha}^{{commit}}", "--")
+    command = ("show", "-s", "-z", "--no-show-signature", "--format=%ct", f"{sha}^{{commit}}", "--")
     try:
-        with git_fields(repository, asked) as fields:
+        with git_fields(repository, command) as fields:
             text = next(fields, "").strip()
     except SourceError:
         return None

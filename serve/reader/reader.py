@@ -12,7 +12,7 @@ long as one is begun and not ended, nothing is answered without the log.
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -131,10 +131,10 @@ class Reader:
 
     def time_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
-        found = log_queries.time_of(self._log, seq)
-        if found is None:
+        at = log_queries.time_of(self._log, seq)
+        if at is None:
             raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
-        return found
+        return at
 
     def count_ages_to(self, moment: int | None) -> None:
         """Answer as a recall did whose receipt has this moment; None: as of the view's own."""
@@ -163,7 +163,11 @@ class Reader:
 
         Return whether it did. Answers go on from what was open meanwhile.
         """
-        is_log_back = self._is_log_back()
+        is_log_back = False
+        if not self._log.is_open:
+            with suppress(LogError, NotFound):
+                self._log.try_again()
+                is_log_back = True
         with self._swapping:
             if self._files.step(_A_POLL) or is_log_back:
                 self._head = None
@@ -212,28 +216,16 @@ class Reader:
         if self._tenant.erasure_file.exists():
             raise error
         with self._growing:
-            if (text := self._unread(error)) not in self._view.damage:
+            manifest, end = self._snapshots.manifest, self._view.tail.watermark
+            built = f", the last build is of {isoformat(manifest.at)[:16]}Z" if manifest else ""
+            text = (
+                f"the log cannot be read: answers know events up to {end}{built}, and nothing can "
+                f"be recorded. {error}; `mnemolog doctor --repair` says what it can save"
+            )
+            if text not in self._view.damage:
                 self._view = replace(self._view, damage=(*self._damage, text))
             self._version = None  # so that it is not said any more once the log can be read
             return self._view
-
-    def _unread(self, error: LogError) -> str:
-        manifest, end = self._snapshots.manifest, self._view.tail.watermark
-        built = f", the last build is of {isoformat(manifest.at)[:16]}Z" if manifest else ""
-        return (
-            f"the log cannot be read: answers know events up to {end}{built}, and nothing can be "
-            f"recorded. {error}; `mnemolog doctor --repair` says what it can save"
-        )
-
-    def _is_log_back(self) -> bool:
-        """Return whether a log that could not be opened was opened now."""
-        if self._log.is_open:
-            return False
-        try:
-            self._log.try_again()
-        except (LogError, NotFound):
-            return False
-        return True
 
     def _is_mended(self, broken: Snapshots) -> bool:
         """Hash all that was not yet; return whether there is now another state to answer from."""

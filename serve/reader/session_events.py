@@ -64,20 +64,20 @@ class SessionEventCache:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, tuple[Event, ...]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[Event, ...]] = OrderedDict()
 
     def of(self, session: str) -> SessionEvents:
         """Return what a session did, up to the newest event in the log; where that cannot be read,
         what is at hand.
         """
-        known = self._known.get(session, ())
+        cached = self._cached.get(session, ())
         try:
-            events = (*known, *self._log.session_events(session, known[-1].seq if known else 0))
+            events = (*cached, *self._log.session_events(session, cached[-1].seq if cached else 0))
         except LogError:  # the worst is that something is said twice
-            return SessionEvents(known)
+            return SessionEvents(cached)
         with self._lock:
-            self._known[session] = events
-            self._known.move_to_end(session)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._cached[session] = events
+            self._cached.move_to_end(session)
+            while len(self._cached) > _KEPT:
+                self._cached.popitem(last=False)
         return SessionEvents(events)

@@ -106,11 +106,11 @@ class OpenedFiles:
 
     def step(self, most: int | None = None) -> bool:
         """Hash up to about `most` bytes (None: all that wait); return whether damage was found."""
-        done = 0
-        while self._waiting and (most is None or done < most):
+        hashed = 0
+        while self._waiting and (most is None or hashed < most):
             path, part = next(iter(self._waiting.items()))
             try:
-                done += self._hash_piece(path, part)
+                hashed += self._hash_piece(path, part)
             except SnapshotDamaged as error:
                 self._damaged[path] = str(error)
                 snapshot.doubt(self._root, _file(part))
@@ -134,10 +134,10 @@ class OpenedFiles:
     def _reuse(self, part: Part) -> Part:
         """Return the part of an earlier manifest that lies in the same file, else this one."""
         path = _file(part).path
-        kept = self._parts[path] = self._earlier.get(path, part)
+        mapped = self._parts[path] = self._earlier.get(path, part)
         if path not in self._whole:
-            self._waiting[path] = kept
-        return kept
+            self._waiting[path] = mapped
+        return mapped
 
 
 def _file(part: Part) -> PartFile:
@@ -201,8 +201,8 @@ class Snapshots:
         """Return `make` of these snapshots, called once for as long as they are served."""
         if make not in self._made:
             self._made[make] = make(self)
-        made: T = self._made[make]
-        return made
+        value: T = self._made[make]
+        return value
 
 
 FindEmbedder = Callable[[str], Embedder | None]  # by its model; None where there is none here
@@ -287,11 +287,11 @@ def open_manifest(
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
-    known = {projection.name: projection for projection in catalog.all_projections(embedder)}
+    projections = {projection.name: projection for projection in catalog.all_projections(embedder)}
     damaged: list[str] = []
 
     def tables(name: str) -> Tables:
-        return _tables(tenant, manifest, known[name], files)
+        return _tables(manifest, projections[name], files)
 
     def optional(name: str, open_: Callable[[Tables], T]) -> T | None:
         try:
@@ -326,9 +326,7 @@ def open_manifest(
     )
 
 
-def _tables(
-    tenant: Tenant, manifest: Manifest, projection: Projection, files: OpenedFiles
-) -> Tables:
+def _tables(manifest: Manifest, projection: Projection, files: OpenedFiles) -> Tables:
     """Return the tables of one projection, glanced at; each is mapped when asked for."""
     ref = manifest.projections.get(projection.name)
     if projection.name == "vectors" and ref is not None and ref.version != projection.version:
@@ -337,9 +335,9 @@ def _tables(
             "settings, nor found here: recall uses words alone until `mnemolog build`"
         )
     if ref is None or ref.version != projection.version:
-        made = "nothing" if ref is None else ref.version
+        built_as = "nothing" if ref is None else ref.version
         raise SnapshotDamaged(
-            f"{projection.name} was built as {made}, this is {projection.version}: "
+            f"{projection.name} was built as {built_as}, this is {projection.version}: "
             "run `mnemolog build`"
         )
     return files.tables(manifest, projection)

@@ -63,15 +63,15 @@ class _Project:
         self._made: dict[str, list[Link]] = {}  # the same, by the newer's
         self._repeated: set[tuple[int, str]] = set()  # a claim, and the memory that repeats it
         if tables is not None and rows:
-            known: dict[int, list[Link]] = {}
+            links: dict[int, list[Link]] = {}  # by the place of the newer claim
             for link in read_links(tables, newer=rows):
                 if link.older >= rows.start:
                     place = link.newer - rows.start
-                    known.setdefault(place, []).append(
+                    links.setdefault(place, []).append(
                         link._replace(older=link.older - rows.start, newer=place)
                     )
             for place, claim in enumerate(read_claims(tables, rows)):
-                self.claims.add(claim, known.get(place, ()))
+                self.claims.add(claim, links.get(place, ()))
                 self.ids.add(claim.id)
 
     def add(self, claim: Said) -> None:
@@ -139,7 +139,7 @@ class StateIndex:
             self._slots = max(self._slots, len(tail))
             newest = list(slots[-_MOST:])
             memories = [memory for memory in tail.take(newest) if bears_claims(memory)]
-            for memory in sorted(memories, key=lambda one: (one.created_at, one.seq)):
+            for memory in sorted(memories, key=lambda memory: (memory.created_at, memory.seq)):
                 self._add(memory)
 
     def _add(self, memory: Memory) -> None:
@@ -210,9 +210,9 @@ def change_of(
     if latest is None:
         return None
     older, newer, relation, chance = latest
-    seen = {memory.id}
-    while len(seen) < _HOPS and newer.id not in seen:
-        seen.add(newer.id)
+    visited = {memory.id}
+    while len(visited) < _HOPS and newer.id not in visited:
+        visited.add(newer.id)
         between = tail.find(newer.id)
         after = None if between is None else _latest(index, tail, between, until, newer.text)
         if after is None or after[3] < SURE:
@@ -236,14 +236,14 @@ def _latest(
 ) -> tuple[Said, Said, State, float] | None:
     """Return the surest change of a memory, among those the newest; of one `claim` of it alone."""
     best = None
-    for one in _standing(index, tail, memory, until):
-        older, newer, _, chance = one
+    for change in _standing(index, tail, memory, until):
+        older, newer, _, chance = change
         if claim is not None and older.text != claim:
             continue
         # "that was based on wrong figures" ends, too, but the figure that holds says more
         order = chance >= SURE, not parse(newer.text).has("falsified"), newer.at
         if best is None or order > best[0]:
-            best = order, one
+            best = order, change
     return None if best is None else best[1]
 
 

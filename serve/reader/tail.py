@@ -169,8 +169,8 @@ class Tail:
         else:
             # a word nobody holds is as rare as can be; an empty memory counts as one of a single
             # note
-            held, documents = max(1, len(slots)), max(1, self.size)
-            idf = math.log(documents - held + 0.5) - math.log(held + 0.5)
+            holders, documents = max(1, len(slots)), max(1, self.size)
+            idf = math.log(documents - holders + 0.5) - math.log(holders + 0.5)
             frequency, known_share = len(slots), 0.0
         if len(slots):
             known_share = max(known_share, float(shares.max()))
@@ -215,25 +215,25 @@ class Tail:
         scores = np.empty(len(self), np.float32) if out is None else out
         scores[:] = 0.0
         for term, repeats in Counter(query).items():
-            known = self.term(term)
-            if len(known.slots):
-                weight = np.float32(repeats * max(known.idf, least_idf))
-                scores[known.slots] += weight * known.impacts
+            stats = self.term(term)
+            if len(stats.slots):
+                weight = np.float32(repeats * max(stats.idf, least_idf))
+                scores[stats.slots] += weight * stats.impacts
         return scores
 
     def contains(self, terms: Collection[str], slots: Places) -> Scores:
         """Return how far some slots hold terms, [terms, slots]: 1, or as similar as the most
         similar that they hold.
         """
-        held = np.zeros((len(terms), len(self)), np.float32)
-        for row, term in zip(held, terms, strict=True):
-            known = self.term(term)
-            row[known.slots] = known.shares
-        return held[:, slots]
+        matrix = np.zeros((len(terms), len(self)), np.float32)
+        for row, term in zip(matrix, terms, strict=True):
+            stats = self.term(term)
+            row[stats.slots] = stats.shares
+        return matrix[:, slots]
 
-    def cosines(self, query: Scores, *, out: Scores | None = None) -> Scores:
+    def cosines(self, query: Scores) -> Scores:
         """Return the cosine of a unit query with every slot, [slots]; zero without a vector."""
-        cosines = np.empty(len(self), np.float32) if out is None else out
+        cosines = np.empty(len(self), np.float32)
         self._vectors.cosines(query, cosines)
         return cosines
 
@@ -269,8 +269,8 @@ class Tail:
         of_each = np.array([share for _, share in similar], np.float32)
         np.maximum.at(shares, near, np.repeat(of_each, sizes))
         impacts[slots], shares[slots] = self._impacts(slots, counts), 1.0
-        held = np.flatnonzero(shares)
-        return held, impacts[held], shares[held]
+        holding = np.flatnonzero(shares)
+        return holding, impacts[holding], shares[holding]
 
     def _similar(self, term: str) -> list[tuple[str, float]]:
         """Return the words of the tail that are similar to a term, and how, the likest first."""
@@ -278,12 +278,12 @@ class Tail:
         if not len(trigrams):
             return []
         numbers, shares = self._slots.similar(trigrams)
-        found = [
+        pairs = [
             (words[number], share)
             for number, share in zip(numbers.tolist(), shares.tolist(), strict=True)
             if words[number] != term
         ]
-        return sorted(found, key=lambda similar: (-similar[1], similar[0]))[: similar_terms.MOST]
+        return sorted(pairs, key=lambda similar: (-similar[1], similar[0]))[: similar_terms.MOST]
 
     def _rarity(self, term: str) -> float:
         """Return the idf of a term itself, as the snapshot has it, else as of one nobody holds."""

@@ -79,29 +79,29 @@ class Lists:
         """Append a slot, greater than those before, to some keys; return those that are new."""
         lists, new, packed = self._lists, [], slot << 32
         for key, count in counts.items():
-            found = lists.get(key)
-            if found is None:
-                found = lists[key] = array("Q")
+            slots = lists.get(key)
+            if slots is None:
+                slots = lists[key] = array("Q")
                 new.append(key)
-            held = len(found) - self._dropped.get(key, 0)
-            self.once += (held == 0) - (held == 1)
-            found.append(packed | count)
+            size = len(slots) - self._dropped.get(key, 0)
+            self.once += (size == 0) - (size == 1)
+            slots.append(packed | count)
         return new
 
     def drop(self, keys: Iterable[str]) -> None:
         """Count one slot less for some keys; their lists stay as they are."""
         for key in keys:
             dropped = self._dropped[key] = self._dropped.get(key, 0) + 1
-            held = len(self._lists[key]) - dropped
-            self.once += (held == 1) - (held == 0)
+            size = len(self._lists[key]) - dropped
+            self.once += (size == 1) - (size == 0)
 
     def first(self, key: str, length: int) -> tuple[SlotNumbers, Counts]:
         """Return the slots below `length` that a key was added for, and their counts."""
-        found = self._lists.get(key)
-        if found is None:
+        numbers = self._lists.get(key)
+        if numbers is None:
             return _NO_SLOTS, _NO_COUNTS
         # copied in one step: a buffer given out would keep the writer from appending
-        packed = np.frombuffer(found.tobytes(), np.uint64)
+        packed = np.frombuffer(numbers.tobytes(), np.uint64)
         slots = (packed >> np.uint64(32)).astype(np.int64)
         until = int(np.searchsorted(slots, length))
         return slots[:until], (packed[:until] & np.uint64(0xFFFFFFFF)).astype(np.float64)
@@ -208,20 +208,20 @@ class Slots:
         self.newest[memory.id] = slot  # last: from here on it is found by its id
         return slot
 
-    def similar(self, asked: similar_terms.Codes) -> tuple[SlotNumbers, similar_terms.Shares]:
+    def similar(self, trigrams: similar_terms.Codes) -> tuple[SlotNumbers, similar_terms.Shares]:
         """Return the numbers of the words that are similar to one, ascending, and their shares.
 
-        `asked` are its trigrams. The word itself is among them with 1.
+        The word, of which the `trigrams` are, is among them with 1.
         """
-        filed = map(self._trigrams.get, asked.tolist())
+        filed = map(self._trigrams.get, trigrams.tolist())
         # copied in one step: a buffer given out would keep the writer from appending
-        held = b"".join([numbers.tobytes() for numbers in filed if numbers is not None])
-        shared = np.bincount(np.frombuffer(held, np.uint32))
-        found = np.flatnonzero(3 * shared >= len(asked))  # the least that similarity can do with
-        counts = np.frombuffer(self._trigram_counts.tobytes(), np.uint8)[found]
-        shares = similar_terms.similarity(shared[found], len(asked), counts)
+        holders = b"".join([numbers.tobytes() for numbers in filed if numbers is not None])
+        shared = np.bincount(np.frombuffer(holders, np.uint32))
+        words = np.flatnonzero(3 * shared >= len(trigrams))  # the least that similarity can do with
+        counts = np.frombuffer(self._trigram_counts.tobytes(), np.uint8)[words]
+        shares = similar_terms.similarity(shared[words], len(trigrams), counts)
         is_similar = shares >= similar_terms.LEAST
-        return found[is_similar], shares[is_similar]
+        return words[is_similar], shares[is_similar]
 
     def find(self, id_: str, length: int) -> int:
         """Return the newest slot of a memory among the first `length`, or -1."""
@@ -289,8 +289,8 @@ class Columns(msgspec.Struct, frozen=True):
 
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
         """Return where a column of codes stands for one of the values."""
-        known = self.codes[name]
-        return np.isin(self[name], [known[one] for one in wanted if one in known])
+        codes = self.codes[name]
+        return np.isin(self[name], [codes[value] for value in wanted if value in codes])
 
     def values_with(self, name: str, part: str) -> list[str]:
         """Return the values of a column of codes that have a text in them."""
@@ -378,7 +378,12 @@ class TailVectors:
         many = _BATCH if self._embedder.is_cheap else 1
         with self._embedding, suppress(EmbedderError):
             while batch := self._waiting[:many]:
-                self._store([slot for slot in batch if self._is_newest(slot)])
+                memories, newest = self._slots.memories, self._slots.newest
+                slots = [slot for slot in batch if newest.get(memories[slot].id) == slot]
+                texts = [memories[slot].text[:LONGEST] for slot in slots]
+                if texts:
+                    for slot, vector in zip(slots, self._embedder.embed(texts), strict=True):
+                        self._whole.put(slot, vector)
                 del self._waiting[: len(batch)]
 
     def embed_ahead(self) -> None:
@@ -386,20 +391,9 @@ class TailVectors:
         if self._embedder.is_cheap:
             self.embed()
 
-    def _is_newest(self, slot: int) -> bool:
-        return self._slots.newest.get(self._slots.memories[slot].id) == slot
-
-    def _store(self, slots: list[int]) -> None:
-        memories = [self._slots.memories[slot] for slot in slots]
-        if not memories:
-            return
-        found = self._embedder.embed([memory.text[:LONGEST] for memory in memories])
-        for slot, vector in zip(slots, found, strict=True):
-            self._whole.put(slot, vector)
-
     def _snapshot_vector(self, memory: Memory, row: int | None) -> Vectors | None:
         """Return the vector a memory has in the snapshot, where its text is still the same."""
         if self._built is None or row is None or self._rows.text_hash(row) != memory.text_hash:
             return None
-        found = self._built.floats(row)
-        return found if found.any() and len(found) == self._whole.width else None
+        vector = self._built.floats(row)
+        return vector if vector.any() and len(vector) == self._whole.width else None
