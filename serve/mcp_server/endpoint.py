@@ -66,7 +66,8 @@ def blueprint(registry: Registry, name: str = "mcp") -> Blueprint:
 
 def _answer(registry: Registry, method: str, id_: Id, call: Call) -> Response:
     def success(result: Result) -> Result:
-        return _success(id_, finish_result(registry, method, call, result))
+        whole = finish_result(registry, method, call, result)
+        return {"jsonrpc": "2.0", "id": id_, "result": whole}
 
     try:
         outcome = answer(registry, method, call)
@@ -76,10 +77,18 @@ def _answer(registry: Registry, method: str, id_: Id, call: Call) -> Response:
             first = next(outcome)
         except StopIteration as end:  # it had nothing to say on its way
             return _json(success(end.value))
-        return _stream(_events(first, outcome, success, id_))
+        messages = (
+            b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n"
+            for message in _events(first, outcome, success, id_)
+        )
+        no_store = {"Cache-Control": "no-store"}
+        return Response(messages, mimetype="text/event-stream", headers=no_store)
     except (RpcError, MnemologError) as error:
         failed = _as_rpc(error)
-        return _json(_failure(id_, failed), _status(failed, call.caller))
+        status = HTTPStatus.OK  # before 2026-07-28 all errors came with 200
+        if call.caller.is_modern and failed.code != INTERNAL_ERROR:
+            status = _STATUSES.get(failed.code, HTTPStatus.BAD_REQUEST)
+        return _json(_failure(id_, failed), status)
 
 
 def _events(
@@ -125,17 +134,6 @@ def _as_rpc(error: RpcError | MnemologError) -> RpcError:
     return RpcError(INVALID_PARAMS if is_theirs else INTERNAL_ERROR, str(error))
 
 
-def _status(error: RpcError, by: Caller) -> HTTPStatus:
-    """Return the status of an answer that is an error: before 2026-07-28 they all came with 200."""
-    if not by.is_modern or error.code == INTERNAL_ERROR:
-        return HTTPStatus.OK
-    return _STATUSES.get(error.code, HTTPStatus.BAD_REQUEST)
-
-
-def _success(id_: Id, result: Result) -> Result:
-    return {"jsonrpc": "2.0", "id": id_, "result": result}
-
-
 def _failure(id_: Id | None, error: RpcError) -> Result:
     payload: Result = {"code": error.code, "message": error.message}
     if error.data is not None:
@@ -145,13 +143,6 @@ def _failure(id_: Id | None, error: RpcError) -> Result:
 
 def _json(message: Result, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(msgspec.json.encode(message), status, mimetype="application/json")
-
-
-def _stream(messages: Iterator[Result]) -> Response:
-    events = (
-        b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n" for message in messages
-    )
-    return Response(events, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 # The registry that mnemolog serves: its tools, resources and prompts over open tenants.

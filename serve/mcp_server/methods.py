@@ -28,8 +28,7 @@ from serve.server.callers import SCOPES, Scope
 # Registry: what an MCP server offers, as frozen values; what it is made of is none of the wire's.
 #
 # A tool that returns a result is answered with JSON. One that returns a generator is answered with
-# a
-# stream: the messages it yields as they come, and what it returns at last.
+# a stream: the messages it yields as they come, and what it returns at last.
 
 Result = dict[str, Any]
 Outcome = Result | Generator[Result, None, Result]
@@ -124,9 +123,9 @@ def answer(registry: Registry, method: str, call: Call) -> Outcome:
     """Return what a method gives; raise RpcError, METHOD_NOT_FOUND for one that is not there."""
     if method in _READING:
         _check(call, "read", method)
-    own = _MODERN if call.caller.is_modern else _LEGACY
-    if (found := own.get(method) or _COMMON.get(method)) is not None:
-        return found(registry, call)
+    of_era = _MODERN if call.caller.is_modern else _LEGACY
+    if (run := of_era.get(method) or _COMMON.get(method)) is not None:
+        return run(registry, call)
     if not call.caller.is_modern and method in registry.legacy_methods:
         return registry.legacy_methods[method](call)
     raise RpcError(METHOD_NOT_FOUND, f"unknown method {method[:100]!r}")
@@ -151,9 +150,9 @@ def _discover(registry: Registry, call: Call) -> Result:
 
 
 def _initialize(registry: Registry, call: Call) -> Result:
-    asked = text_of(call.params, "protocolVersion")
+    version = text_of(call.params, "protocolVersion")
     return {
-        "protocolVersion": asked if asked in LEGACY else LEGACY[0],
+        "protocolVersion": version if version in LEGACY else LEGACY[0],
         "capabilities": _capabilities() | registry.capabilities,
         "serverInfo": registry.info(),
         "instructions": registry.instructions,
@@ -191,10 +190,10 @@ def _list_resources(registry: Registry, call: Call) -> Result:
     return _list_result(call, "resources", list(registry.resources(call)))
 
 
-def _list_result(call: Call, name: str, found: list[Result]) -> Result:
+def _list_result(call: Call, name: str, listed: list[Result]) -> Result:
     if call.params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "invalid cursor: lists have one page")
-    return {name: found}
+    return {name: listed}
 
 
 def _call_tool(registry: Registry, call: Call) -> Outcome:
@@ -210,12 +209,12 @@ def _call_tool(registry: Registry, call: Call) -> Outcome:
 
 def _get_prompt(registry: Registry, call: Call) -> Outcome:
     name = text_of(call.params, "name")
-    given = object_of(call.params, "arguments")
+    arguments = object_of(call.params, "arguments")
     for prompt in registry.prompts:
         if prompt.listed["name"] == name:
-            if not all(isinstance(value, str) for value in given.values()):
+            if not all(isinstance(value, str) for value in arguments.values()):
                 raise RpcError(INVALID_PARAMS, "a prompt's arguments are strings")
-            return prompt.run(call, given)
+            return prompt.run(call, arguments)
     raise RpcError(INVALID_PARAMS, f"unknown prompt {name[:100]!r}")
 
 
@@ -233,9 +232,9 @@ def _complete(registry: Registry, call: Call) -> Result:
     name, beginning = text_of(argument, "name"), text_of(argument, "value")
     complete = _completes(registry, ref).get(name)
     values = list(complete(call, beginning)) if complete is not None else []
-    shown = values[:_MOST_COMPLETIONS]
-    has_more = len(values) > len(shown)
-    return {"completion": {"values": shown, "total": len(values), "hasMore": has_more}}
+    first = values[:_MOST_COMPLETIONS]
+    has_more = len(values) > len(first)
+    return {"completion": {"values": first, "total": len(values), "hasMore": has_more}}
 
 
 def _completes(registry: Registry, ref: Params) -> Mapping[str, Complete]:

@@ -78,13 +78,13 @@ class Timeline(ProjectOverview, frozen=True):
     limit: Limit | None = None
 
 
-def recall(here: ToolContext, asked: Recall) -> ToolResult:
+def recall(here: ToolContext, arguments: Recall) -> ToolResult:
     """Return what the memory knows of a question, or knew; a receipt is written behind the answer
     to what it knows.
     """
-    with _as_known(here, asked.known_at) as (then, known):
-        request = _request(then, asked)
-        shared = here.shared if asked.known_at is None else ()
+    with _as_known(here, arguments.known_at) as (then, notices):
+        request = _request(then, arguments)
+        shared = here.shared if arguments.known_at is None else ()
         asker = Asker(here.session, here.agent, "mcp", shared)
         payload, receipt = answer(then.tenant.reader, request, then.choices, then.now, asker)
     if receipt is not None:
@@ -95,8 +95,8 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
     values = {name: payload[name] for name in ("recall",) if is_sure and name in payload}
     values |= {"degraded": True} if payload["degraded"] else {}
     held = payload.get("held_back")
-    kept_back = [f"{held} held back until the user accepts: `mnemolog lessons`."] if held else []
-    text = " ".join([text, *kept_back, *payload.get("notices", ()), *known])
+    held_back = [f"{held} held back until the user accepts: `mnemolog lessons`."] if held else []
+    text = " ".join([text, *held_back, *payload.get("notices", ()), *notices])
     return ToolResult(text, values, {"memories": notes})
 
 
@@ -121,15 +121,15 @@ def _as_known(
         yield then, (f"As known after event {known.log.until}.", *known.notes)
 
 
-def _request(here: ToolContext, asked: Recall) -> RecallRequest:
+def _request(here: ToolContext, arguments: Recall) -> RecallRequest:
     return RecallRequest(
-        query=asked.query,
-        project=here.scope(asked.project),
-        top_k=asked.limit,
-        kinds=asked.kinds or (),
-        since=parse_optional_time(asked.since, here.now),
-        until=parse_optional_time(asked.until, here.now),
-        as_of=parse_time_point(asked.as_of, here.now) if asked.as_of else None,
+        query=arguments.query,
+        project=here.scope(arguments.project),
+        top_k=arguments.limit,
+        kinds=arguments.kinds or (),
+        since=parse_optional_time(arguments.since, here.now),
+        until=parse_optional_time(arguments.until, here.now),
+        as_of=parse_time_point(arguments.as_of, here.now) if arguments.as_of else None,
         touch=not here.off,
         for_agents=True,
     )
@@ -147,13 +147,13 @@ _REMEDIES = Remedies(
 )
 
 
-def why(here: ToolContext, asked: Why) -> ToolResult:
+def why(here: ToolContext, arguments: Why) -> ToolResult:
     """Return why a recall brings a memory, or at which stage it loses it; no receipt is written."""
-    with _as_known(here, asked.known_at) as (then, known):
-        id_ = commands.resolve(then.tenant.log, asked.id)
-        request = msgspec.structs.replace(_request(then, asked), touch=False, explain=True)
+    with _as_known(here, arguments.known_at) as (then, notices):
+        id_ = commands.resolve(then.tenant.log, arguments.id)
+        request = msgspec.structs.replace(_request(then, arguments), touch=False, explain=True)
         text = explain_memory(then.tenant.reader, request, then.choices, then.now, id_, _REMEDIES)
-    return ToolResult(" ".join([f"{text[0].upper()}{text[1:]}.", *known]), {"id": id_})
+    return ToolResult(" ".join([f"{text[0].upper()}{text[1:]}.", *notices]), {"id": id_})
 
 
 def _recall_sentence(payload: Mapping[str, Any]) -> str:
@@ -171,9 +171,9 @@ def _recall_sentence(payload: Mapping[str, Any]) -> str:
     return f"{text} {below} more were below the confidence threshold." if below else text
 
 
-def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
+def get_memory(here: ToolContext, arguments: GetMemory) -> ToolResult:
     """Return one memory whole, with its links and what happened to it."""
-    id_ = commands.resolve(here.tenant.log, asked.id)
+    id_ = commands.resolve(here.tenant.log, arguments.id)
     memory, payload = here.tenant.reader.answer(
         lambda view: (
             view.tail.find(id_),
@@ -181,49 +181,41 @@ def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
         )
     )
     assert memory is not None  # the log named it, and a view holds all the log holds
+    hidden = None
     if memory.state == FORGOTTEN:
-        text = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
-        return ToolResult(
-            text, groups={"memories": [recall_note(payload | {"role": role(memory)})]}
+        hidden = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
+    elif "held" in payload:
+        hidden = (
+            f"Held back from agents until the user accepts it: `mnemolog lessons accept {id_}`."
         )
-    if "held" in payload:
-        text = f"Held back from agents until the user accepts it: `mnemolog lessons accept {id_}`."
-        return ToolResult(
-            text, groups={"memories": [recall_note(payload | {"role": role(memory)})]}
-        )
-    history = [{"at": one["at"], "event": one["event"]} for one in payload["history"]]
-    return ToolResult(
-        "One memory.",
-        {
-            "importance": memory.importance,
-            "edges": payload["edges"][-_HISTORY:],
-            "history": history[-_HISTORY:],
-            **_lineage(payload),
-        },
-        {"memories": [recall_note(payload | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
-    )
-
-
-def _lineage(payload: Mapping[str, Any]) -> dict[str, object]:
-    """Return how a memory came to be, without the words of others: they are read by their ids."""
-    told = {name: payload[name] for name in ("made", "stale_because") if name in payload}
+    fields = payload | {"role": role(memory)}
+    if hidden is not None:
+        return ToolResult(hidden, groups={"memories": [recall_note(fields)]})
+    history = [{"at": event["at"], "event": event["event"]} for event in payload["history"]]
+    values: dict[str, object] = {
+        "importance": memory.importance,
+        "edges": payload["edges"][-_HISTORY:],
+        "history": history[-_HISTORY:],
+        **{name: payload[name] for name in ("made", "stale_because") if name in payload},
+    }
     for name in ("sources", "made_of_it"):
-        if name in payload:
-            told[name] = [
-                {key: value for key, value in one.items() if key != "text"}
-                for one in payload[name][:_HISTORY]
+        if name in payload:  # without the words of others: they are read by their ids
+            values[name] = [
+                {key: value for key, value in other.items() if key != "text"}
+                for other in payload[name][:_HISTORY]
             ]
-    return told
+    note = recall_note(fields, longest=commands.MAX_CONTENT)
+    return ToolResult("One memory.", values, {"memories": [note]})
 
 
-def history(here: ToolContext, asked: History) -> ToolResult:
+def history(here: ToolContext, arguments: History) -> ToolResult:
     """Return the values of a key, or what a memory replaced and what replaced it; newest first."""
     log, answer = here.tenant.log, here.tenant.reader.answer
-    project = here.scope(asked.project)
-    memories = answer(lambda view: memory_detail.history_of_key(view, asked.id, project))
+    project = here.scope(arguments.project)
+    memories = answer(lambda view: memory_detail.history_of_key(view, arguments.id, project))
     if not memories:
         try:
-            id_ = commands.resolve(log, asked.id)
+            id_ = commands.resolve(log, arguments.id)
         except NotFound as error:
             raise NotFound(f"{error}; nor is it a key here, `project` names another") from error
         memories = answer(lambda view: memory_detail.history_of_memory(view, id_))
@@ -232,17 +224,15 @@ def history(here: ToolContext, asked: History) -> ToolResult:
         fields = memory_detail.history_fields(memory) | {"role": role(memory)}
         note = recall_note({name: value for name, value in fields.items() if name != "history"})
         notes.append(note | {"from": fields["from"], "until": fields["until"]})
-    held = "`until` null still holds"
-    return ToolResult(
-        f"{plural(len(memories), 'memory')}, the newest first; {held}.", groups={"memories": notes}
-    )
+    text = f"{plural(len(memories), 'memory')}, the newest first; `until` null still holds."
+    return ToolResult(text, groups={"memories": notes})
 
 
-def timeline(here: ToolContext, asked: Timeline) -> ToolResult:
+def timeline(here: ToolContext, arguments: Timeline) -> ToolResult:
     """Return memories about a topic, without one the newest; the oldest first."""
-    since, until = (_micros(one, here.now) for one in (asked.since, asked.until))
-    wanted = replace(here.filter(asked.project), since=since, until=until)
-    topic, limit = (asked.topic or "").strip(), asked.limit or 20
+    since, until = _micros(arguments.since, here.now), _micros(arguments.until, here.now)
+    wanted = replace(here.filter(arguments.project), since=since, until=until)
+    topic, limit = (arguments.topic or "").strip(), arguments.limit or 20
     memories = _answer(
         here,
         lambda view: overviews.timeline(view, topic, wanted, here.choices, limit),
@@ -251,31 +241,30 @@ def timeline(here: ToolContext, asked: Timeline) -> ToolResult:
     return ToolResult(text, groups={"memories": _notes(memories)})
 
 
-def recent(here: ToolContext, asked: Recent) -> ToolResult:
+def recent(here: ToolContext, arguments: Recent) -> ToolResult:
     """Return the newest memories, the newest first."""
-    since = _micros(asked.since, here.now)
-    wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
-    memories = _newest(here, wanted, asked.limit or 20)
+    since = _micros(arguments.since, here.now)
+    wanted = replace(here.filter(arguments.project, arguments.kinds or ()), since=since)
+    memories = _newest(here, wanted, arguments.limit or 20)
     text = _with_damage(here, f"{plural(len(memories), 'memory')}, the newest first.")
     return ToolResult(text, groups={"memories": _notes(memories)})
 
 
 def project_overview(here: ToolContext, overview: ProjectOverview) -> ToolResult:
     """Return what is known of a topic, or of the project: rules, what holds, goals, background."""
-    groups = _of_topic(here, overview) if overview.topic else of_project(here, overview.project)
-    found = {name: _notes(those) for name, those in groups.items() if those}
+    if overview.topic:
+        wanted = here.filter(overview.project)
+        question = overviews.overview_question(overview.topic, wanted, here.choices)
+        of_topic = _answer(here, lambda view: overviews.overview(view, question))
+        names = ("rules", "now", "goals", "background", "replaced")
+        groups = {name: getattr(of_topic, name) for name in names}
+    else:
+        groups = of_project(here, overview.project)
+    notes = {name: _notes(memories) for name, memories in groups.items() if memories}
     project = here.scope(overview.project)
     where = f"the project {project}" if project else "no project in particular"
-    count = sum(len(those) for those in found.values())
-    return ToolResult(_with_damage(here, f"{plural(count, 'memory')} of {where}."), groups=found)
-
-
-def _of_topic(here: ToolContext, overview: ProjectOverview) -> dict[str, Sequence[Memory]]:
-    wanted = here.filter(overview.project)
-    question = overviews.overview_question(overview.topic or "", wanted, here.choices)
-    found = _answer(here, lambda view: overviews.overview(view, question))
-    names = ("rules", "now", "goals", "background", "replaced")
-    return {name: getattr(found, name) for name in names}
+    count = sum(len(group) for group in notes.values())
+    return ToolResult(_with_damage(here, f"{plural(count, 'memory')} of {where}."), groups=notes)
 
 
 def of_project(here: ToolContext, project: str | None = None) -> dict[str, Sequence[Memory]]:
@@ -291,9 +280,9 @@ def of_project(here: ToolContext, project: str | None = None) -> dict[str, Seque
         "now": newest_of("decision"),
         "goals": goals[:_BRIEF],
     }
-    told = {memory.id for those in groups.values() for memory in those}
-    latest = _newest(here, here.filter(project), 2 * _BRIEF)
-    return groups | {"background": [memory for memory in latest if memory.id not in told][:_BRIEF]}
+    ids = {memory.id for memories in groups.values() for memory in memories}
+    latest = _newest(here, wanted, 2 * _BRIEF)
+    return groups | {"background": [memory for memory in latest if memory.id not in ids][:_BRIEF]}
 
 
 def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
@@ -301,7 +290,7 @@ def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
 
 
 def _answer(here: ToolContext, ask: Callable[[View], T]) -> T:
-    """Return what the memory answers, also without its log; `_said` says what that lacks."""
+    """Return what the memory answers, also without its log; `_with_damage` says what that lacks."""
     return here.tenant.reader.answer(ask, without_log=True)
 
 

@@ -48,13 +48,13 @@ BRIEF: Result = {
 def list_resources(here: ToolContext) -> list[Result]:
     """Return the newest memories as resources, and after them the newest episodes."""
     memories, episodes = here.filter(), here.filter(kinds=(EPISODE,))
-    found = here.tenant.reader.answer(
+    listed = here.tenant.reader.answer(
         lambda view: [
             *newest(view, memories, _LISTED),
             *newest(view, episodes, _LISTED_EPISODES),
         ]
     )
-    return [_resource(memory) for memory in found]
+    return [_resource(memory) for memory in listed]
 
 
 def _resource(memory: Memory) -> Result:
@@ -74,7 +74,7 @@ def read(here: ToolContext, uri: str) -> list[Result] | None:
 
     An episode whose turn goes on is not there yet.
     """
-    scheme = next((one for one in (MEMORIES, EPISODES) if uri.startswith(one)), None)
+    scheme = next((known for known in (MEMORIES, EPISODES) if uri.startswith(known)), None)
     if scheme is None:
         return None
     memory = here.tenant.reader.answer(lambda view: view.tail.find(uri.removeprefix(scheme)))
@@ -96,7 +96,7 @@ def templates(place: Place) -> tuple[Template, ...]:
             here = place(call)
             if not beginning:
                 listed = list_resources(here)
-                return [one["name"] for one in listed if one["uri"].startswith(scheme)]
+                return [item["name"] for item in listed if item["uri"].startswith(scheme)]
             there = here.tenant.log.ids_with_prefix(beginning, _LOOKED_AT)
             wanted = here.filter(kinds=kinds)
             return here.tenant.reader.answer(lambda view: _visible(view, wanted, there))
@@ -114,15 +114,15 @@ def templates(place: Place) -> tuple[Template, ...]:
 
 
 def _visible(view: View, wanted: Filter, ids: Sequence[str]) -> list[str]:
-    found = ((id_, view.tail.find(id_)) for id_ in ids)
-    return [id_ for id_, memory in found if memory is not None and wanted.accepts(memory)]
+    pairs = ((id_, view.tail.find(id_)) for id_ in ids)
+    return [id_ for id_, memory in pairs if memory is not None and wanted.accepts(memory)]
 
 
 def brief(place: Place) -> Prompt:
     """Return the prompt that puts what is known of a project or a topic before the model."""
 
-    def run(call: Call, given: Params) -> Result:
-        named = {name: given[name] for name in ("topic", "project") if given.get(name)}
+    def run(call: Call, arguments: Params) -> Result:
+        named = {name: arguments[name] for name in ("topic", "project") if arguments.get(name)}
         result = render_result(project_overview(place(call), ProjectOverview(**named)))
         return {"messages": [{"role": "user", "content": result["content"][0]}]}
 

@@ -21,10 +21,8 @@ from store.text.frame import CLOSING, OPENING
 # Notes: memories as a model gets to see them, each with its provenance inside.
 #
 # A host shows its model either the text or the structured form, so both say of every memory where
-# it
-# is from and that it is unverified data; and both stand between the marks by which the memory
-# knows
-# its own words again and does not record them a second time.
+# it is from and that it is unverified data; and both stand between the marks by which the memory
+# knows its own words again and does not record them a second time.
 
 Note = dict[str, Any]
 
@@ -63,38 +61,37 @@ def recall_note(payload: Mapping[str, Any], longest: int = LONGEST) -> Note:
         "confidence": payload.get("confidence"),
         "unsure": payload.get("unsure"),
     }
-    told = labels | {name: payload.get(name) for name in _MARKS}
-    told["replaced"] = [_old(one) for one in payload.get("history", ())[:_OLDER] if "text" in one]
+    note = labels | {name: payload.get(name) for name in _MARKS}
+    note["replaced"] = [
+        f"{old['at'][:10]}, trust {old['trust']}: {_cut(old['text'], LONGEST // 5)}"
+        for old in payload.get("history", ())[:_OLDER]
+        if "text" in old
+    ]
     texts = {name: text for name in _TEXTS if (text := payload.get(name))}
     most = {name: longest if name == "text" else min(longest, BESIDE) for name in texts}
     cut = any(len(text) > most[name] for name, text in texts.items())
-    told |= {name: _cut(text, most[name]) for name, text in texts.items()}
-    if told["state"] == ACTIVE:
-        del told["state"]
-    kept = {name: _clean(value) for name, value in told.items() if value not in _NOTHING}
-    return kept | ({"cut": True} if cut else {})
+    note |= {name: _cut(text, most[name]) for name, text in texts.items()}
+    if note["state"] == ACTIVE:
+        del note["state"]
+    note = {name: _clean(value) for name, value in note.items() if value not in _NOTHING}
+    return note | ({"cut": True} if cut else {})
 
 
 def fit_notes(notes: Sequence[Note]) -> tuple[list[Note], int]:
     """Return the first notes that fit into an answer together, and how many were left out."""
-    kept: list[Note] = []
+    first: list[Note] = []
     length = 0
     for note in notes:
         length += sum(len(value) for value in note.values() if isinstance(value, str))
-        if kept and length > MOST:
+        if first and length > MOST:
             break
-        kept.append(note)
-    return kept, len(notes) - len(kept)
+        first.append(note)
+    return first, len(notes) - len(first)
 
 
 def frame_notes(notes: Sequence[Note]) -> str:
     """Return notes as the block a model reads: a line of JSON each, without any markup."""
     return "\n".join([OPENING, *map(plain_json, notes), CLOSING])
-
-
-def _old(replaced: Mapping[str, Any]) -> str:
-    text = f"{replaced['at'][:10]}, trust {replaced['trust']}"
-    return f"{text}: {_cut(replaced['text'], LONGEST // 5)}"
 
 
 def _cut(text: str, longest: int) -> str:
@@ -104,7 +101,7 @@ def _cut(text: str, longest: int) -> str:
 def _clean(value: Any) -> Any:
     """Return a value without what nobody sees and without our own marks; lines stay lines."""
     if isinstance(value, list):
-        return [_clean(one) for one in value]
+        return [_clean(member) for member in value]
     if not isinstance(value, str):
         return value
     return "\n".join(map(clean_text, value.splitlines()))

@@ -107,24 +107,26 @@ class Feedback(msgspec.Struct, frozen=True):
     reason: Reason | None = None
 
 
-def remember(here: ToolContext, asked: Remember) -> ToolResult:
+def remember(here: ToolContext, arguments: Remember) -> ToolResult:
     """Record one memory; repeating an id and text adds nothing."""
-    draft = draft_memory(here, asked, asked.project)
-    done = commands.record(here.tenant.log, draft, here.now)
-    text = "Remembered." if done.is_new else "It was already stored."
+    draft = draft_memory(here, arguments, arguments.project)
+    appended = commands.record(here.tenant.log, draft, here.now)
+    text = "Remembered." if appended.is_new else "It was already stored."
     return ToolResult(
-        text + _redaction_notice(here, [draft], [done]), {"id": done.event.id, "new": done.is_new}
+        text + _redaction_notice(here, [draft], [appended]),
+        {"id": appended.event.id, "new": appended.is_new},
     )
 
 
 def remember_batch(here: ToolContext, batch: RememberBatch) -> ToolResult:
     """Record all or none."""
     drafts = [draft_memory(here, memory, batch.project) for memory in batch.memories]
-    done = commands.record_batch(here.tenant.log, drafts, here.now)
-    added = sum(one.is_new for one in done)
-    text = f"{added} stored, {len(done) - added} were already stored."
-    ids = [one.event.id for one in done]
-    return ToolResult(text + _redaction_notice(here, drafts, done), {"ids": ids, "added": added})
+    appended = commands.record_batch(here.tenant.log, drafts, here.now)
+    added = sum(memory.is_new for memory in appended)
+    text = f"{added} stored, {len(appended) - added} were already stored."
+    ids = [memory.event.id for memory in appended]
+    text += _redaction_notice(here, drafts, appended)
+    return ToolResult(text, {"ids": ids, "added": added})
 
 
 def draft_memory(
@@ -134,10 +136,10 @@ def draft_memory(
     nothing is recorded.
     """
     here.must_record()
-    given = {
+    fields = {
         name: value for name, value in msgspec.structs.asdict(memory).items() if value is not None
     }
-    if "value" in given and "key" not in given:
+    if "value" in fields and "key" not in fields:
         raise InvalidInput("`value` needs a `key`")
     whose = {
         "project": here.scope(project) or None,
@@ -146,13 +148,15 @@ def draft_memory(
         "agent": here.agent,
         "session": here.session,
     }
-    return msgspec.convert(given | whose | more, Draft)
+    return msgspec.convert(fields | whose | more, Draft)
 
 
-def _redaction_notice(here: ToolContext, drafts: Sequence[Draft], done: Sequence[Appended]) -> str:
-    pairs = zip(drafts, done, strict=True)
-    if any(commands.memory_event(draft, here.now).body != one.event.body for draft, one in pairs):
-        return " A secret in it was redacted before anything was written."
+def _redaction_notice(
+    here: ToolContext, drafts: Sequence[Draft], appended: Sequence[Appended]
+) -> str:
+    for draft, memory in zip(drafts, appended, strict=True):
+        if commands.memory_event(draft, here.now).body != memory.event.body:
+            return " A secret in it was redacted before anything was written."
     return ""
 
 
@@ -160,22 +164,22 @@ def update_memory(here: ToolContext, memory: UpdateMemory) -> ToolResult:
     """Replace what a memory says, or its labels; the log keeps what was before."""
     here.must_record()
     id_ = commands.resolve(here.tenant.log, memory.id)
-    given = {
+    fields = {
         name: value for name, value in msgspec.structs.asdict(memory).items() if value is not None
     }
-    if not given.keys() - {"id", "reason"}:
+    if not fields.keys() - {"id", "reason"}:
         raise InvalidInput("give at least one change: `content`, `tags` or `importance`")
-    del given["id"]
-    changes = msgspec.convert(given, Revised)
+    del fields["id"]
+    changes = msgspec.convert(fields, Revised)
     commands.revise(here.tenant.log, id_, changes, here.now, "agent", "agent")
     return ToolResult("Updated; the old text is in its history.", {"id": id_})
 
 
-def link(here: ToolContext, asked: Link) -> ToolResult:
+def link(here: ToolContext, arguments: Link) -> ToolResult:
     """Link a memory to another; a second time changes nothing."""
     here.must_record()
-    log, relation = here.tenant.log, asked.relation
-    id_, target = commands.resolve(log, asked.id), commands.resolve(log, asked.target)
+    log, relation = here.tenant.log, arguments.relation
+    id_, target = commands.resolve(log, arguments.id), commands.resolve(log, arguments.target)
     if id_ == target:
         raise InvalidInput("a memory cannot be linked to itself: give another as `target`")
     edges = here.tenant.reader.answer(lambda view: view.tail.edges_of(id_))
@@ -187,35 +191,28 @@ def link(here: ToolContext, asked: Link) -> ToolResult:
     return ToolResult(text, {"id": id_, "relation": relation, "target": target, "new": is_new})
 
 
-def forget(here: ToolContext, asked: Forget) -> ToolResult:
+def forget(here: ToolContext, arguments: Forget) -> ToolResult:
     """Hide a memory for good; a second time changes nothing."""
     log = here.tenant.log
-    id_ = commands.resolve(log, asked.id)
-    if not _is_forgotten(here, id_):
-        commands.forget(log, id_, here.now, asked.reason, trust="agent")
+    id_ = commands.resolve(log, arguments.id)
+    bodies = [event.body for event in log.events_for(id_)]
+    changes = [body for body in bodies if isinstance(body, Forgotten | Restored)]
+    if not changes or isinstance(changes[-1], Restored):
+        commands.forget(log, id_, here.now, arguments.reason, trust="agent")
     undo = f"mnemolog restore {id_}"
     return ToolResult(f"Forgotten. To undo it: `{undo}`.", {"id": id_, "undo": undo})
 
 
-def _is_forgotten(here: ToolContext, id_: str) -> bool:
-    events = [
-        event
-        for event in here.tenant.log.events_for(id_)
-        if isinstance(event.body, Forgotten | Restored)
-    ]
-    return bool(events) and isinstance(events[-1].body, Forgotten)
-
-
-def feedback(here: ToolContext, asked: Feedback) -> ToolResult:
+def feedback(here: ToolContext, arguments: Feedback) -> ToolResult:
     """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
     with the next build.
     """
     here.must_record()
     here.tenant.notes.write()  # the recall that is rated may be the one just answered
-    id_ = commands.resolve_rated(here.tenant.log, asked.id)
-    verdict = _VERDICTS[asked.verdict]
-    commands.rate(here.tenant.log, id_, verdict, here.now, asked.reason, trust="agent")
-    return ToolResult("Noted.", {"id": id_, "verdict": asked.verdict})
+    id_ = commands.resolve_rated(here.tenant.log, arguments.id)
+    verdict = _VERDICTS[arguments.verdict]
+    commands.rate(here.tenant.log, id_, verdict, here.now, arguments.reason, trust="agent")
+    return ToolResult("Noted.", {"id": id_, "verdict": arguments.verdict})
 
 
 # The tool `goals`: what is wanted and how far it is, and the milestones on the way.
@@ -242,59 +239,64 @@ class Goals(msgspec.Struct, frozen=True):
     project: Project | None = None
 
 
-def goals(here: ToolContext, asked: Goals) -> ToolResult:
+def goals(here: ToolContext, arguments: Goals) -> ToolResult:
     """List goals and milestones, or change one; without an action what the rest means."""
-    action = asked.action or ("update" if asked.id else "add" if asked.content else "list")
+    action = arguments.action or (
+        "update" if arguments.id else "add" if arguments.content else "list"
+    )
     if action == "list":
-        return _list_goals(here, asked)
+        return _list_goals(here, arguments)
     if action == "update":
-        return _update_goal(here, asked)
-    if not asked.content:
+        return _update_goal(here, arguments)
+    if not arguments.content:
         raise InvalidInput(f"`content` is missing: what is the {action} about?")
-    new = NewMemory(asked.content, kind="goal" if action == "add" else "milestone")
+    new = NewMemory(arguments.content, kind="goal" if action == "add" else "milestone")
     if action == "add":
-        state = {name: getattr(asked, name) for name in ("status", "progress")}
+        state = {name: getattr(arguments, name) for name in ("status", "progress")}
         more = {name: value for name, value in state.items() if value is not None}
-        if asked.due:
-            more["metadata"] = {"due": asked.due.isoformat()}
-        draft = draft_memory(here, new, asked.project, **more)
-    elif asked.chain:
-        draft = draft_memory(here, new, asked.project, chain=asked.chain)
+        if arguments.due:
+            more["metadata"] = {"due": arguments.due.isoformat()}
+        draft = draft_memory(here, new, arguments.project, **more)
+    elif arguments.chain:
+        draft = draft_memory(here, new, arguments.project, chain=arguments.chain)
     else:
         raise InvalidInput("`chain` is missing: which milestones does this one follow?")
-    done = commands.record(here.tenant.log, draft, here.now)
-    return ToolResult("The goal is set." if action == "add" else "Reached.", {"id": done.event.id})
+    event = commands.record(here.tenant.log, draft, here.now).event
+    return ToolResult("The goal is set." if action == "add" else "Reached.", {"id": event.id})
 
 
-def _update_goal(here: ToolContext, asked: Goals) -> ToolResult:
+def _update_goal(here: ToolContext, arguments: Goals) -> ToolResult:
     here.must_record()
     log = here.tenant.log
-    if not asked.id:
+    if not arguments.id:
         raise InvalidInput("`id` is missing: which goal?")
-    id_ = commands.resolve(log, asked.id)
+    id_ = commands.resolve(log, arguments.id)
     names = ("content", "status", "progress")
-    given = {name: value for name in names if (value := getattr(asked, name)) is not None}
-    if not given and asked.due is None:
+    fields = {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    if not fields and arguments.due is None:
         raise InvalidInput("give at least one change: `status`, `progress`, `due` or `content`")
-    change_goal(log, id_, msgspec.convert(given, Revised), here.now, asked.due, trust="agent")
+    changes = msgspec.convert(fields, Revised)
+    change_goal(log, id_, changes, here.now, arguments.due, trust="agent")
     return ToolResult("The goal is updated.", {"id": id_})
 
 
-def _list_goals(here: ToolContext, asked: Goals) -> ToolResult:
-    wanted = here.filter(asked.project)
+def _list_goals(here: ToolContext, arguments: Goals) -> ToolResult:
+    wanted = here.filter(arguments.project)
     memories, chains = here.tenant.reader.answer(
         lambda view: (
-            _select_goals(view, wanted, asked.status),
+            _select_goals(view, wanted, arguments.status),
             every.milestone_chains(view, wanted),
         )
     )
     reached = [
         memory
         for chain in chains
-        if asked.chain in (None, chain.name)
+        if arguments.chain in (None, chain.name)
         for memory in chain.milestones[-_SHOWN:]
     ]
-    text = f"Goals that are {asked.status or 'open'}: {len(memories)}. Milestones: {len(reached)}."
+    text = (
+        f"Goals that are {arguments.status or 'open'}: {len(memories)}. Milestones: {len(reached)}."
+    )
     notes = {
         "goals": [_goal_note(memory) for memory in memories],
         "milestones": [memory_note(memory) for memory in reached],
