@@ -5,6 +5,7 @@ Tenants and their tokens: made, listed, counted, revoked and deleted.
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -57,9 +58,9 @@ def list_tenants(call: Call[Nothing, Nothing]) -> Reply:
 def create_tenant(call: Call[Nothing, NewTenant]) -> Reply:
     opened, name = call.service.tenants, call.body.tenant
     is_new = opened.make(name)
-    made = tenant_admin.find_tenant(opened.settings, call.caller, name)
+    tenant = tenant_admin.find_tenant(opened.settings, call.caller, name)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
-    return Reply(tenant_admin.summarize_tenant(opened.settings, made, call.now), status)
+    return Reply(tenant_admin.summarize_tenant(opened.settings, tenant, call.now), status)
 
 
 def show_tenant(call: Call[Nothing, Nothing]) -> Reply:
@@ -88,8 +89,8 @@ def list_tokens(call: Call[Nothing, Nothing]) -> Reply:
 
 def make_token(call: Call[Nothing, Wanted]) -> Reply:
     settings = call.service.tenants.settings
-    made = tenant_admin.make_token(settings, call.caller, _find_tenant(call), call.body, call.now)
-    return Reply(made, HTTPStatus.CREATED, _SECRET)
+    token = tenant_admin.make_token(settings, call.caller, _find_tenant(call), call.body, call.now)
+    return Reply(token, HTTPStatus.CREATED, _SECRET)
 
 
 def revoke_token(call: Call[Nothing, Nothing]) -> Reply:
@@ -234,8 +235,8 @@ def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
 
 def metrics(call: Call[Nothing, Nothing]) -> Reply:
     caller, tenants = call.caller, call.service.tenants
-    shown = tenants.all_open if caller.is_owner else [call.tenant]
-    text = exposition(tenants, shown, call.now, whole_server=caller.is_owner)
+    counted = tenants.all_open if caller.is_owner else [call.tenant]
+    text = exposition(tenants, counted, call.now, whole_server=caller.is_owner)
     return Reply(chunks=iter([text.encode()]), mimetype=MIMETYPE)
 
 
@@ -276,22 +277,20 @@ METRICS = Operation(
 
 def server_operations(others: Sequence[Operation]) -> tuple[Operation, ...]:
     """Return these operations; the document tells of all of them and the others."""
-    made: list[bytes] = []  # once, when it is first asked for
 
-    def openapi(call: Call[Any, Any]) -> Reply:
-        if not made:
-            made.append(msgspec.json.encode(document(all_of_them, version())))
-        return Reply(msgspec.Raw(made[0]))
+    @cache  # made when it is first asked for
+    def encoded() -> bytes:
+        return msgspec.json.encode(document(all_of_them, version()))
 
-    shown = Operation(
+    description = Operation(
         "GET",
         "/v1/openapi.json",
         "getOpenApi",
         "Return this document.",
-        openapi,
+        lambda call: Reply(msgspec.Raw(encoded())),
         "open",
         tag="server",
         answers={HTTPStatus.OK: dict[str, Any]},
     )
-    all_of_them = (*others, HEALTH, READY, METRICS, shown)
-    return (HEALTH, READY, METRICS, shown)
+    all_of_them = (*others, HEALTH, READY, METRICS, description)
+    return (HEALTH, READY, METRICS, description)

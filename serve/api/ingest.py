@@ -15,9 +15,9 @@ from serve.reader.request_fields import ProjectName, TenantName
 from serve.reports.listing import Position
 from store.home.instants import new_id
 from store.home.projects import optional_project
-from store.ingest.batch import MAX_ITEMS, Batch, Turn, make_batch, turn_drafts
+from store.ingest.batch import MAX_ITEMS, Turn, make_batch, turn_drafts
 from store.ingest.job_queue import Queue
-from store.ingest.queue_file import Job, Outcome, State, job_fields
+from store.ingest.queue_file import Job, State, job_fields
 from store.log.commands import Draft, author_of
 from store.log.event_kinds import Name
 
@@ -49,7 +49,9 @@ def list_jobs(call: Call[OfJobs, Nothing]) -> Reply:
 
 def show_job(call: Call[InTenant, Nothing]) -> Reply:
     queue, id_ = queue_of(call), call.path["id"]
-    return Reply(_whole_job(queue.get(id_), queue.outcome(id_)))
+    job, outcome = queue.get(id_), queue.outcome(id_)
+    because = tuple(Refused(refused.item, refused.reason) for refused in outcome.refused)
+    return Reply(WholeJob(ids=outcome.ids, because=because, **job_fields(job)))
 
 
 def requeue_job(call: Call[Nothing, Requeue]) -> Reply:
@@ -66,11 +68,6 @@ def queue_of(call: Call[Any, Any]) -> Queue:
 def summarize_job(job: Job) -> JobInShort:
     """Return a job as it is sent."""
     return JobInShort(**job_fields(job))
-
-
-def _whole_job(job: Job, outcome: Outcome) -> WholeJob:
-    because = tuple(Refused(one.item, one.reason) for one in outcome.refused)
-    return WholeJob(ids=outcome.ids, because=because, **job_fields(job))
 
 
 JOB_OPERATIONS = (
@@ -128,7 +125,14 @@ class NewJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def ingest(call: Call[Nothing, NewJob]) -> Reply:
     now, key = call.now, idempotency_key(call)
     id_ = key.id("job") if key else new_id(now)
-    batch = _batch(id_, now, call.body)
+    new_job = call.body
+    whose = {
+        "project": optional_project(new_job.project),
+        "session": new_job.session,
+        "agent": new_job.agent,
+    }
+    drafts = [_sent(draft, whose) for draft in new_job.memories]
+    batch = make_batch(id_, now, drafts, turn_drafts(new_job.turns, **whose))
     job, is_new = queue_of(call).accept(id_, now, batch, id_[:MARK] if key else "")
     call.service.tenants.ingest.wake()
     headers = {"Location": f"/v1/jobs/{job.id}"}
@@ -137,18 +141,11 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
     return Reply(summarize_job(job), HTTPStatus.ACCEPTED, headers)
 
 
-def _batch(id_: str, now: int, job: NewJob) -> Batch:
-    project = optional_project(job.project)
-    whose = {"project": project, "session": job.session, "agent": job.agent}
-    drafts = [_sent(draft, whose) for draft in job.memories]
-    return make_batch(id_, now, drafts, turn_drafts(job.turns, **whose))
-
-
 def _sent(draft: SentDraft, otherwise: dict[str, str | None]) -> Draft:
     """Return a draft as a program sent it, with what it leaves unsaid."""
-    given = {name: getattr(draft, name) for name in Draft.__struct_fields__}
-    unsaid = {name: one for name, one in otherwise.items() if one and not given[name]}
-    return Draft(**given | unsaid | {"author": author_of("program", draft.trust)})
+    fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
+    unsaid = {name: value for name, value in otherwise.items() if value and not fields[name]}
+    return Draft(**fields | unsaid | {"author": author_of("program", draft.trust)})
 
 
 OPERATIONS = (

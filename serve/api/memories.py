@@ -89,9 +89,9 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
         drafts[number] = structs.replace(drafts[number], id=key and key.id(f"memories/{number}"))
     own = drafts[unnamed[0]].id if unnamed else None
     events = list(map(_sent, commands.memory_events(drafts, call.now)))
-    done = call.tenant.log.append(events, first_use_check(own))
-    said = AllAcknowledged(memories=tuple(map(_acknowledge, done)))
-    return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
+    appended = call.tenant.log.append(events, first_use_check(own))
+    answer = AllAcknowledged(memories=tuple(map(_acknowledge, appended)))
+    return Reply(answer, HTTPStatus.CREATED, replay_header(own, appended))
 
 
 def _sent(event: Event) -> Event:
@@ -280,8 +280,8 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
     events = [
         commands.change_event(log, id_, change, call.now, author="program") for change in changes
     ]
-    done = log.append(events, preconditions.unchanged_check(call))
-    return memory_reply(call.tenant, id_, done[-1].event.seq)
+    appended = log.append(events, preconditions.unchanged_check(call))
+    return memory_reply(call.tenant, id_, appended[-1].event.seq)
 
 
 def forget(call: Call[OfForgetting, Nothing]) -> Reply:
@@ -317,21 +317,21 @@ def supersede(call: Call[Nothing, NewerMemory]) -> Reply:
 def link(call: Call[Nothing, NewLink]) -> Reply:
     new_link = call.body
     change = Linked(target=new_link.target, relation=new_link.relation)
-    done, headers = _append_change(call, change, "linked")
-    drawn = DrawnEdge(
-        source=done.event.subject,
+    appended, headers = _append_change(call, change, "linked")
+    edge = DrawnEdge(
+        source=appended.event.subject,
         relation=new_link.relation,
         target=new_link.target,
-        seq=done.event.seq,
-        new=done.is_new,
+        seq=appended.event.seq,
+        new=appended.is_new,
     )
-    return Reply(drawn, HTTPStatus.CREATED if done.is_new else HTTPStatus.OK, headers)
+    return Reply(edge, HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK, headers)
 
 
 def _apply_change(call: Call[Any, Any], change: Change, place: str) -> Reply:
     """Append one change; return the memory as it is then."""
-    done, headers = _append_change(call, change, place)
-    reply = memory_reply(call.tenant, call.path["id"], done.event.seq)
+    appended, headers = _append_change(call, change, place)
+    reply = memory_reply(call.tenant, call.path["id"], appended.event.seq)
     return Reply(reply.value, headers={**reply.headers, **headers})
 
 
@@ -341,8 +341,9 @@ def _append_change(
     """Append one change, once for each idempotency key; return it and the headers to send."""
     log, own = call.tenant.log, derive_id(call, place)
     event = commands.change_event(log, call.path["id"], change, call.now, own)
-    [done] = log.append([event], (*first_use_check(own), *preconditions.unchanged_check(call, own)))
-    return done, replay_header(own, [done])
+    checks = (*first_use_check(own), *preconditions.unchanged_check(call, own))
+    [appended] = log.append([event], checks)
+    return appended, replay_header(own, [appended])
 
 
 _OF_ONE = ("not_found", "invalid_name", "changed_since")

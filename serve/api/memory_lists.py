@@ -71,24 +71,21 @@ def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
     query, tenant, now = call.query, call.tenant, call.now
     of = list_digest(call)
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
-    asked = _listing(query, now)
-    found = tenant.reader.answer(lambda view: page(view, asked, query.limit, after))
-    with for_agents(lambda: query.for_agents):
-        memories = all_memory_fields(found.memories, now)
-    following = None if found.next is None else encode_cursor(found.next, of)
-    return Reply({"memories": memories, "next": following, "total": found.total})
-
-
-def _listing(query: OfMemories, now: int) -> Listing:
     since, until = period(query.since, query.until, now)
-    those = Filter(
+    conditions = Filter(
         now=now,
         project=check_project(query.project) if query.project else query.project,
         since=since,
         until=until,
         **{name: getattr(query, name.removesuffix("s")) for name in FILTERS},
     )
-    return Listing(those, query.state, query.pinned, query.key, query.text.strip(), query.sort)
+    text = query.text.strip()
+    wanted = Listing(conditions, query.state, query.pinned, query.key, text, query.sort)
+    listed = tenant.reader.answer(lambda view: page(view, wanted, query.limit, after))
+    with for_agents(lambda: query.for_agents):
+        memories = all_memory_fields(listed.memories, now)
+    following = None if listed.next is None else encode_cursor(listed.next, of)
+    return Reply({"memories": memories, "next": following, "total": listed.total})
 
 
 OPERATIONS = (
@@ -108,9 +105,8 @@ OPERATIONS = (
 # Export: all memories of a tenant as lines of JSON, sent as they are made.
 #
 # What `mnemolog export` writes, for `mnemolog import jsonl` to take back. It is read from the log
-# as
-# it was when asked; what is written meanwhile is not in it, and waits for nothing. Few are sent at
-# once.
+# as it was when asked; what is written meanwhile is not in it, and waits for nothing. Few are sent
+# at once.
 
 MIMETYPE = "application/x-ndjson"
 

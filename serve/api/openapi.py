@@ -128,7 +128,7 @@ def document(operations: Sequence[Operation], version: str) -> Json:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
             operation, shapes, components
         )
-    asked = {other.query.__name__ for other in operations}  # told parameter by parameter
+    queries = {other.query.__name__ for other in operations}  # listed parameter by parameter
     payload: Json = _ecma(
         {
             "openapi": "3.1.0",
@@ -146,7 +146,7 @@ def document(operations: Sequence[Operation], version: str) -> Json:
             ],
             "paths": paths,
             "components": {
-                "schemas": {k: v for k, v in components.items() if k not in asked},
+                "schemas": {k: v for k, v in components.items() if k not in queries},
                 "headers": dict(_TOLD),
                 "securitySchemes": {
                     "token": {
@@ -173,24 +173,27 @@ def _types(operations: Iterable[Operation]) -> Iterable[Any]:
         yield from (shape for shape in operation.answers.values() if shape is not None)
 
 
-def _scopes(operation: Operation) -> list[str]:
-    return list(operation.scopes) or [operation.scope]
-
-
 def _operation(
     operation: Operation, shapes: Mapping[Any, Json], components: Mapping[str, Json]
 ) -> Json:
+    scopes: list[str] = [*operation.scopes] or [operation.scope]
     payload: Json = {
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [operation.tag],
         "parameters": [
-            *_path(operation, shapes),
+            *(
+                _parameter(name, "path", dict(shapes[_PARTS[name]]), required=True)
+                for name in re.findall(r"{(\w+)}", operation.path)
+            ),
             *_query(operation, components),
-            *_headers(operation),
+            *(
+                {"name": name, "in": "header", "required": False, **_ASKED[name]}
+                for name in operation.headers
+            ),
         ],
         "responses": {**_answers(operation, shapes), **_problems(operation)},
-        "security": [] if operation.scope == "open" else [{"token": _scopes(operation)}],
+        "security": [] if operation.scope == "open" else [{"token": scopes}],
     }
     if operation.body is not None:
         payload["requestBody"] = {
@@ -198,13 +201,6 @@ def _operation(
             "content": {"application/json": {"schema": shapes[operation.body]}},
         }
     return payload
-
-
-def _path(operation: Operation, shapes: Mapping[Any, Json]) -> list[Json]:
-    return [
-        _parameter(name, "path", dict(shapes[_PARTS[name]]), required=True)
-        for name in re.findall(r"{(\w+)}", operation.path)
-    ]
 
 
 def _query(operation: Operation, components: Mapping[str, Json]) -> list[Json]:
@@ -224,7 +220,7 @@ def _parameter(name: str, where: str, schema: Json, *, required: bool) -> Json:
 
 def _without_null(schema: Json) -> Json:
     """Return the schema of a value that a query holds: what is null is left out of it."""
-    some = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
+    some = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     rest = {
         name: value
         for name, value in schema.items()
@@ -233,13 +229,6 @@ def _without_null(schema: Json) -> Json:
     if len(some) == 1:
         return {**rest, **some[0]}
     return {**rest, "anyOf": some} if some else rest
-
-
-def _headers(operation: Operation) -> list[Json]:
-    return [
-        {"name": name, "in": "header", "required": False, **_ASKED[name]}
-        for name in operation.headers
-    ]
 
 
 def _answers(operation: Operation, shapes: Mapping[Any, Json]) -> Json:
@@ -265,25 +254,24 @@ def _problems(operation: Operation) -> Json:
         str(int(status)): {
             "description": "; ".join(f"`{code}`: {TITLES[code][1]}" for code in those),
             **_with(_WITH_PROBLEMS.get(status, ())),
-            "content": {MIMETYPE: {"schema": _problem(those)}},
+            "content": {
+                MIMETYPE: {
+                    "schema": {
+                        "allOf": [
+                            {"$ref": _REF.format(name="Problem")},
+                            {"properties": {"code": {"enum": those}}},
+                        ]
+                    }
+                }
+            },
         }
         for status, those in by_status.items()
     }
 
 
-def _problem(codes: Sequence[str]) -> Json:
-    """Return the schema of a problem of one of some codes."""
-    return {
-        "allOf": [
-            {"$ref": _REF.format(name="Problem")},
-            {"properties": {"code": {"enum": list(codes)}}},
-        ]
-    }
-
-
 def _with(headers: Iterable[str]) -> Json:
-    found = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
-    return {"headers": found} if found else {}
+    refs = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
+    return {"headers": refs} if refs else {}
 
 
 def _ecma(value: Any) -> Any:
@@ -293,7 +281,7 @@ def _ecma(value: Any) -> Any:
     take no `"items": false`.
     """
     if isinstance(value, list | tuple):
-        return [_ecma(one) for one in value]
+        return [_ecma(member) for member in value]
     if not isinstance(value, dict):
         return value
     if value.get("items") is False:

@@ -181,18 +181,24 @@ def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
 
     Raise as `OpenTenant.known_at`.
     """
-    named = [getattr(one, "known_at", None) for one in (call.body, call.query)]
-    asked = next((one for one in named if one is not None), None)
-    if asked is None:
+    places = [getattr(sent, "known_at", None) for sent in (call.body, call.query)]
+    place = next((place for place in places if place is not None), None)
+    if place is None:
         yield call
         return
-    with call.tenant.known_at(asked, call.choices, call.now) as known:
-        yield replace(call, past=known)
+    with call.tenant.known_at(place, call.choices, call.now) as past:
+        yield replace(call, past=past)
 
 
 def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:
-    """Return the parameters behind the `?`, checked; raise InvalidInput."""
-    sent = _query_values(listed)
+    """Return the parameters behind the `?`, checked; one of the `listed` may come often. Raise
+    InvalidInput.
+    """
+    sent: dict[str, Any] = {}
+    for name, values in request.args.lists():
+        if len(values) > 1 and name not in listed:
+            raise InvalidInput(f"`{name}` was sent {len(values)} times: send it once")
+        sent[name] = values if name in listed else values[0]
     query = _decode(decoder, msgspec.json.encode(sent))
     for name in sent:
         if getattr(query, name, name) is None:  # msgspec takes the word "null" for one
@@ -200,19 +206,11 @@ def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) 
     return query
 
 
-def _query_values(listed: frozenset[str]) -> dict[str, Any]:
-    """Return the parameters behind the `?`; one that may come often as a list."""
-    for name, values in request.args.lists():
-        if len(values) > 1 and name not in listed:
-            raise InvalidInput(f"`{name}` was sent {len(values)} times: send it once")
-    return {name: values if name in listed else values[0] for name, values in request.args.lists()}
-
-
 @cache
 def _list_parameters(of: Struct) -> frozenset[str]:
     schema = msgspec.json.schema_components([of])[1][of.__name__]
     return frozenset(
-        name for name, one in schema.get("properties", {}).items() if one.get("type") == "array"
+        name for name, field in schema.get("properties", {}).items() if field.get("type") == "array"
     )
 
 

@@ -99,12 +99,12 @@ Since = Annotated[Moment, Meta(description="From this time on: 2026-11-20, or 7d
 Until = Annotated[Moment, Meta(description="Before this time: 2026-11-20T13:00:00Z.")]
 
 
-def parse_moment(name: str, given: str | None, now: int) -> int | None:
+def parse_moment(name: str, text: str | None, now: int) -> int | None:
     """Return the microseconds UTC of a moment, None where none is given; raise InvalidInput."""
-    if given is None:
+    if text is None:
         return None
     try:
-        return micros(parse_time(given, now))
+        return micros(parse_time(text, now))
     except InvalidInput as error:
         raise InvalidInput(f"`{name}`: {error}") from error
 

@@ -31,8 +31,8 @@ _DIGITS = 8  # of the digest
 
 def make_etag(seq: int, sent: bytes = b"") -> str:
     """Return the tag of a memory whose newest change has a seq, shown as `sent`."""
-    shown = f"-{sha256(sent).hexdigest()[:_DIGITS]}" if sent else ""
-    return f'"{seq}{shown}"'
+    digest = f"-{sha256(sent).hexdigest()[:_DIGITS]}" if sent else ""
+    return f'"{seq}{digest}"'
 
 
 def expected_seqs(call: Call[Any, Any]) -> frozenset[int] | None:
@@ -125,7 +125,9 @@ def first_use_check(id_: str | None) -> tuple[Check, ...]:
 
 def replay_header(id_: str | None, appended: Sequence[Appended]) -> dict[str, str]:
     """Return the header that says that a keyed request was carried out before."""
-    is_old = id_ is not None and any(one.event.id == id_ and not one.is_new for one in appended)
+    is_old = id_ is not None and any(
+        change.event.id == id_ and not change.is_new for change in appended
+    )
     return {"Idempotency-Replayed": "true"} if is_old else {}
 
 

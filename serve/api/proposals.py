@@ -57,13 +57,13 @@ def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     query = call.query
     project = optional_project(query.project)
     category = query.category or query.sort
-    found = [
+    listed = [
         proposal
         for proposal in proposals.every(call.tenant.log, query.state, category)
         if holds_in(proposal.project, project)
     ]
-    first = [proposal_rendering.proposal_summary(proposal) for proposal in found[: query.limit]]
-    return Reply({"proposals": first, "more": len(found) - len(first)})
+    first = [proposal_rendering.proposal_summary(proposal) for proposal in listed[: query.limit]]
+    return Reply({"proposals": first, "more": len(listed) - len(first)})
 
 
 def show_proposal(call: Call[InTenant, Nothing]) -> Reply:
@@ -82,8 +82,8 @@ def accept(call: Call[Nothing, Acceptance]) -> Reply:
 
 def reject(call: Call[Nothing, Rejection]) -> Reply:
     log, id_, body = call.tenant.log, call.path["id"], call.body
-    done = proposals.reject(log, id_, call.now, body.reason, body.steps)
-    return Reply(proposal_rendering.proposal_fields(done))
+    rejected = proposals.reject(log, id_, call.now, body.reason, body.steps)
+    return Reply(proposal_rendering.proposal_fields(rejected))
 
 
 def undo(call: Call[Nothing, Answered]) -> Reply:

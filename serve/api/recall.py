@@ -5,12 +5,7 @@ Recall: ask a memory, and say whether what came back helped.
 from http import HTTPStatus
 from typing import Annotated
 
-from mnemolog.wire import (
-    Rated,
-    Recalled,
-    Receipt,
-    Receipts,
-)
+from mnemolog.wire import Rated, Recalled, Receipt, Receipts
 from msgspec import Meta, structs
 
 from serve.api import preconditions
@@ -57,9 +52,9 @@ def rate(call: Call[Nothing, RateRequest]) -> Reply:
     event = commands.rating_event(
         tenant.log, request.id, request.verdict, call.now, request.reason, event_id=own
     )
-    done = tenant.log.append([event], first_use_check(own))
-    said = Rated(id=request.id, seq=done[0].event.seq)
-    return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
+    appended = tenant.log.append([event], first_use_check(own))
+    rated = Rated(id=request.id, seq=appended[0].event.seq)
+    return Reply(rated, HTTPStatus.CREATED, replay_header(own, appended))
 
 
 OPERATIONS = (
@@ -140,9 +135,9 @@ def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
     tenant.notes.write_if_possible()  # those of the answers just given, too
     page = receipts.page(tenant.log, wanted, query.limit, after)
-    found = [receipt_summary(tenant.log, event, query.memory) for event in page.receipts]
+    summaries = [receipt_summary(tenant.log, event, query.memory) for event in page.receipts]
     following = page.last and encode_cursor(Position(*page.last), of)
-    return Reply({"receipts": found, "next": following, "looked_at": page.looked_at})
+    return Reply({"receipts": summaries, "next": following, "looked_at": page.looked_at})
 
 
 def show_receipt(call: Call[InTenant, Nothing]) -> Reply:

@@ -2,6 +2,7 @@
 Summaries: what is known of a topic, what a period brought, how lessons do.
 """
 
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, get_args
 
@@ -62,23 +63,23 @@ class OfConflicts(InProject, frozen=True, kw_only=True):
 def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
     query, now = call.query, call.now
     project = optional_project(query.project)
-    asked = parse_moment("as_of", query.as_of, now)
-    at = None if query.all else asked or now
-    found = call.tenant.reader.answer(lambda view: conflicts.all_facts(view, project))
-    held = conflicts.facts_held_at(found, at, query.entity)
-    first = [conflicts.fact_payload(one) for one in held[: query.limit]]
-    return Reply({"facts": first, "more": len(held) - len(first)})
+    as_of = parse_moment("as_of", query.as_of, now)
+    at = None if query.all else as_of or now
+    every = call.tenant.reader.answer(lambda view: conflicts.all_facts(view, project))
+    facts = conflicts.facts_held_at(every, at, query.entity)
+    first = [conflicts.fact_payload(fact) for fact in facts[: query.limit]]
+    return Reply({"facts": first, "more": len(facts) - len(first)})
 
 
 def list_conflicts(call: Call[OfConflicts, Nothing]) -> Reply:
     query, now, tenant = call.query, call.now, call.tenant
     project = optional_project(query.project)
-    found, is_all = tenant.reader.answer(
+    pairs, is_all = tenant.reader.answer(
         lambda view: conflicts.conflicts(view, tenant.log, now, project)
     )
     return Reply(
         {
-            "conflicts": [conflicts.conflict_payload(conflict, now) for conflict in found],
+            "conflicts": [conflicts.conflict_payload(conflict, now) for conflict in pairs],
             "compared_all": is_all,
         }
     )
@@ -127,13 +128,17 @@ class OfGoals(InProjectThen, frozen=True, kw_only=True):
 def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
     query, now = call.query, call.now
     conditions = Filter(now, optional_project(query.project))
+    statuses: Collection[GoalStatus]
+    if query.state == "unreached":
+        statuses = goals.OPEN_STATUSES
+    else:
+        statuses = get_args(GoalStatus) if query.state == "all" else (query.state,)
 
     def of(view: View) -> dict[str, object]:
         chains = goals.milestone_chains(view, conditions)
         return {
             "goals": goals.goals_payload(
-                goals.goals_with_status(view, conditions, _statuses(query.state)),
-                moment(now).date(),
+                goals.goals_with_status(view, conditions, statuses), moment(now).date()
             ),
             "chains": {
                 chain.name: [memory_item(memory) for memory in chain.milestones] for chain in chains
@@ -141,12 +146,6 @@ def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
         }
 
     return Reply(call.tenant.reader.answer(of))
-
-
-def _statuses(state: GoalStatus | Literal["unreached", "all"]) -> tuple[GoalStatus, ...]:
-    if state == "unreached":
-        return goals.OPEN_STATUSES
-    return get_args(GoalStatus) if state == "all" else (state,)
 
 
 GOAL_OPERATIONS = (
@@ -283,10 +282,10 @@ def show_neighbourhood(call: Call[AboutEntity, Nothing]) -> Reply:
 
 def list_entities(call: Call[ByPrefix, Nothing]) -> Reply:
     prefix = call.query
-    found = call.tenant.reader.answer(
+    entities = call.tenant.reader.answer(
         lambda view: graph_views.entities_with_prefix(view, prefix.prefix, prefix.limit)
     )
-    return Reply({"entities": found})
+    return Reply({"entities": entities})
 
 
 GRAPH_OPERATIONS = (
