@@ -115,23 +115,18 @@ class _KnownTokens:
         """Return what the file says now; nothing where it cannot be trusted."""
         stamp = tokens.stamp(self._home)  # before reading: a change meanwhile is seen next time
         if stamp != self._read[0]:
-            self._read = (stamp, self._now())
+            try:
+                self._read = (stamp, tokens.every(self._home))
+            except ConfigError as error:
+                log.error("no tenant's token is taken: %s", error)
+                self._read = (stamp, ())
         return self._read[1]
-
-    def _now(self) -> Sequence[Token]:
-        try:
-            return tokens.every(self._home)
-        except ConfigError as error:
-            log.error("no tenant's token is taken: %s", error)
-            return ()
 
 
 # Hook keys: a host's key opens its one hook route and tenant.
 #
-# A hook key follows from the token, so nothing has to be kept, and a new token ends all of them.
-# It
-# may stand in an agent host's settings, which other tools read: who has it can tell events and
-# hear
+# A hook key follows from the token, so nothing has to be kept, and a new token ends all of them. It
+# may stand in an agent host's settings, which other tools read: who has it can tell events and hear
 # what an agent would be told, and cannot list, change or delete anything.
 
 

@@ -11,16 +11,11 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from store.home.errors import InvalidInput, LogBusy, LogError, NotFound
 from store.log.event_kinds import Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
-
-if TYPE_CHECKING:
-    pass
-
 
 log = logging.getLogger("mnemolog")
 
@@ -96,9 +91,6 @@ class DeferredEvents:
             self.waiting.remove(event)
             return False
         return True
-
-
-# Taken.
 
 
 class RecallCounts:

@@ -128,14 +128,18 @@ class IngestWorker:
 
     def turn(self) -> bool:
         """Do one due job of each tenant; return whether there was any."""
-        done = [self._attempt(tenant) for tenant in self._with_queues()]
-        return any(done)
+        has_worked = False
+        for tenant in self._with_queues():
+            with self._working:
+                if tenant.exists and self._do_job(tenant):  # else it was deleted meanwhile
+                    has_worked = True
+        return has_worked
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            did = self.turn()
-            self._look_after(is_free=not did)
-            if not did:
+            has_worked = self.turn()
+            self._look_after(is_free=not has_worked)
+            if not has_worked:
                 self._woken.wait(LOOK_S)
                 self._woken.clear()
 
@@ -147,12 +151,8 @@ class IngestWorker:
         except OSError:
             log.exception("the tenants of %s cannot be listed", self._home)
 
-    def _attempt(self, tenant: Tenant) -> bool:
+    def _do_job(self, tenant: Tenant) -> bool:
         """Do one job of a tenant; return whether it was done."""
-        with self._working:
-            return tenant.exists and self._did(tenant)  # else it was deleted meanwhile
-
-    def _did(self, tenant: Tenant) -> bool:
         queue, lease = self.queue(tenant), None
         try:
             queue.release_of(is_gone)
@@ -206,7 +206,7 @@ class IngestWorker:
         if self.is_reading_facts:
             return
         if self._reading is not None:
-            self._have_read(*self._reading)
+            self._end_reading(*self._reading)
             self._reading = None
         if self._read_facts is None or not self._is_idle():
             return
@@ -217,7 +217,7 @@ class IngestWorker:
                 self._reading = tenant, number, self._read_facts(tenant)
                 return
 
-    def _have_read(self, tenant: Tenant, number: int, process: "subprocess.Popen[bytes]") -> None:
+    def _end_reading(self, tenant: Tenant, number: int, process: "subprocess.Popen[bytes]") -> None:
         if process.returncode == 0:
             self.queue(tenant).mark_read(number)
             return

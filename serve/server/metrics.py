@@ -32,31 +32,34 @@ Metric = tuple[str, str, str, list[Sample]]  # name, kind, help, samples
 
 
 def exposition(
-    tenants: "OpenTenants", shown: "Sequence[OpenTenant]", now: int, *, whole_server: bool
+    tenants: "OpenTenants", counted: "Sequence[OpenTenant]", now: int, *, whole_server: bool
 ) -> str:
-    """Return the metrics of some tenants; with `whole_server` those of the process too."""
-    of_tenants = [_tenant_metrics(tenants, one, now) for one in shown]
-    metrics = [_merge_tenants(same) for same in zip(*of_tenants, strict=True)]
+    """Return the metrics of the `counted` tenants; with `whole_server` the process's too."""
+    of_tenants = [_tenant_metrics(tenants, opened, now) for opened in counted]
+    metrics: list[Metric] = []
+    for same in zip(*of_tenants, strict=True):  # the lines of one metric must stand together
+        name, kind, about, _ = same[0]
+        metrics.append((name, kind, about, [sample for metric in same for sample in metric[-1]]))
     roots: list[tuple[Mapping[str, str], Path]] = [
-        ({"tenant": one.tenant.name}, one.tenant.root) for one in shown
+        ({"tenant": opened.tenant.name}, opened.tenant.root) for opened in counted
     ]
     if whole_server:
-        metrics += _process_metrics(tenants, len(shown))
+        metrics += _process_metrics(tenants, len(counted))
         roots.append(({}, tenants.settings.home))  # builds and the replica of the home
     metrics.append(_failures(roots))
     return "".join(line for metric in metrics for line in _lines(metric))
 
 
-def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list[Metric]:
-    label = {"tenant": one.tenant.name}
-    recalls, head = one.recalls, one.log.head()
-    with one.reader.view() as view:
+def _tenant_metrics(tenants: "OpenTenants", opened: "OpenTenant", now: int) -> list[Metric]:
+    label = {"tenant": opened.tenant.name}
+    recalls, head = opened.recalls, opened.log.head()
+    with opened.reader.view() as view:
         manifest = view.snapshots.manifest
     built = manifest.watermark if manifest else 0
     age_s = (now - manifest.at) / 1e6 if manifest else 0.0
-    states = tenants.ingest.queue(one.tenant).counts()
-    behind = lag(one.tenant, one.log, tenants.settings.choices.replica)
-    sync = _sync_standing(one)
+    states = tenants.ingest.queue(opened.tenant).counts()
+    behind = lag(opened.tenant, opened.log, tenants.settings.choices.replica)
+    sync = _sync_standing(opened)
 
     def single(name: str, kind: str, about: str, value: float) -> Metric:
         return f"mnemolog_{name}", kind, about, [("", label, value)]
@@ -70,9 +73,9 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
             "How long they took.",
             _latency_samples(recalls, label),
         ),
-        single("appends_total", "counter", "Transactions written.", one.log.version()[1]),
-        single("log_events", "gauge", "Events in the log.", integrity.event_count(one.log)),
-        single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes(one.tenant)),
+        single("appends_total", "counter", "Transactions written.", opened.log.version()[1]),
+        single("log_events", "gauge", "Events in the log.", integrity.event_count(opened.log)),
+        single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes(opened.tenant)),
         single("tail_events", "gauge", "Events since the last build.", max(0, head - built)),
         single("manifest", "gauge", "The manifest served.", manifest.number if manifest else 0),
         single("manifest_age_seconds", "gauge", "Since it was built.", age_s),
@@ -103,12 +106,12 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
     ]
 
 
-def _sync_standing(one: "OpenTenant") -> "Standing | None":
-    if not (one.tenant.root / "sync").exists():  # few are synced
+def _sync_standing(opened: "OpenTenant") -> "Standing | None":
+    if not (opened.tenant.root / "sync").exists():  # few are synced
         return None
     from store.sync.membership import standing
 
-    return standing(one.tenant, one.log)
+    return standing(opened.tenant, opened.log)
 
 
 def _failures(roots: Sequence[tuple[Mapping[str, str], Path]]) -> Metric:
@@ -118,9 +121,9 @@ def _failures(roots: Sequence[tuple[Mapping[str, str], Path]]) -> Metric:
         "gauge",
         "What failed and has not succeeded since, by kind: how often.",
         [
-            ("", {**label, "what": kept.what}, kept.times)
+            ("", {**label, "what": failure.what}, failure.times)
             for label, root in roots
-            for kept in failures.every(root)
+            for failure in failures.every(root)
         ],
     )
 
@@ -139,7 +142,7 @@ def _latency_samples(recalls: RecallCounts, label: Mapping[str, str]) -> list[Sa
 def _process_metrics(tenants: "OpenTenants", are_open: int) -> list[Metric]:
     by_status = tenants.requests.by_status()
     free = shutil.disk_usage(tenants.settings.home).free
-    found: list[Metric] = [
+    metrics: list[Metric] = [
         (
             "mnemolog_responses_total",
             "counter",
@@ -154,15 +157,9 @@ def _process_metrics(tenants: "OpenTenants", are_open: int) -> list[Metric]:
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-        held = pages * resource.getpagesize()
-        found.append(("process_resident_memory_bytes", "gauge", "Memory held.", [("", {}, held)]))
-    return found
-
-
-def _merge_tenants(same: Sequence[Metric]) -> Metric:
-    """Return one metric of all tenants: its lines must stand together."""
-    name, kind, about, _ = same[0]
-    return name, kind, about, [sample for metric in same for sample in metric[-1]]
+        size = pages * resource.getpagesize()
+        metrics.append(("process_resident_memory_bytes", "gauge", "Memory held.", [("", {}, size)]))
+    return metrics
 
 
 def _lines(metric: Metric) -> Iterator[str]:
@@ -170,5 +167,5 @@ def _lines(metric: Metric) -> Iterator[str]:
     yield f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
     for suffix, labels, value in samples:
         # tenants' names and ours hold nothing that is to be escaped
-        said = ",".join(f'{key}="{one}"' for key, one in labels.items())
-        yield f"{name}{suffix}{{{said}}} {value}\n" if said else f"{name}{suffix} {value}\n"
+        text = ",".join(f'{key}="{label}"' for key, label in labels.items())
+        yield f"{name}{suffix}{{{text}}} {value}\n" if text else f"{name}{suffix} {value}\n"

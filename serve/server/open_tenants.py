@@ -448,7 +448,11 @@ class OpenTenants:
         """Begin a job of a tenant, or all of them, `learn`, unless one runs; return whether."""
         if _is_running(self._learning.get(tenant.tenant.name)):
             return False
-        self._learning[tenant.tenant.name] = _spawn_job(self.settings, tenant.tenant, job)
+        with open(tenant.tenant.root / "learn.log", "wb") as output:  # as by night
+            words = ("learn", job, "--tenant", tenant.tenant.name)
+            self._learning[tenant.tenant.name] = processes.start_job(
+                self.settings, *words, stdout=output, stderr=output
+            )
         return True
 
     def _build_if_due(self, tenant: OpenTenant) -> None:
@@ -503,13 +507,6 @@ def _backlog(tenant: OpenTenant) -> Backlog:
 
 def _is_running(process: "subprocess.Popen[bytes] | None") -> bool:
     return process is not None and process.poll() is None
-
-
-def _spawn_job(settings: Settings, tenant: Tenant, job: str) -> "subprocess.Popen[bytes]":
-    """Start a job that learns, as by night, its output kept in a file."""
-    with open(tenant.root / "learn.log", "wb") as output:
-        words = ("learn", job, "--tenant", tenant.name)
-        return processes.start_job(settings, *words, stdout=output, stderr=output)
 
 
 def build_starter(settings: Settings) -> Builder:
@@ -580,6 +577,6 @@ class RequestsInFlight:
             before = dict(self._running)
 
             def are_over() -> bool:
-                return not any(self._running.get(one) is mark for one, mark in before.items())
+                return not any(self._running.get(thread) is used for thread, used in before.items())
 
             return self._changed.wait_for(are_over, timeout_s)

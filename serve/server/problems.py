@@ -116,17 +116,17 @@ def problem(
     code: str, detail: str, status: HTTPStatus | None = None, retry_after_s: int | None = None
 ) -> Response:
     """Return the response of a problem; `status` where the code is not in `TITLES`."""
-    known, title = TITLES.get(code, (status or HTTPStatus.INTERNAL_SERVER_ERROR, ""))
-    said = Problem(
+    usual, title = TITLES.get(code, (status or HTTPStatus.INTERNAL_SERVER_ERROR, ""))
+    body = Problem(
         type=f"/v1/openapi.json#/x-problems/{code}",
-        title=title or (status or known).phrase,
-        status=status or known,
+        title=title or (status or usual).phrase,
+        status=status or usual,
         detail=detail,
         instance=request.path,
         code=code,
     )
-    answer = Response(msgspec.json.encode(said), said.status, content_type=MIMETYPE)
-    if retry_after_s is None and said.status == HTTPStatus.SERVICE_UNAVAILABLE:
+    answer = Response(msgspec.json.encode(body), body.status, content_type=MIMETYPE)
+    if retry_after_s is None and body.status == HTTPStatus.SERVICE_UNAVAILABLE:
         retry_after_s = RETRY_AFTER_S
     if retry_after_s is not None:
         answer.headers["Retry-After"] = str(retry_after_s)
@@ -136,7 +136,7 @@ def problem(
 def code_of(failure: MnemologError) -> str:
     """Return the stable code of an error: its class, `LogBusy` is log_busy."""
     name = type(failure).__name__
-    return "".join("_" + one.lower() if one.isupper() else one for one in name).lstrip("_")
+    return "".join("_" + char.lower() if char.isupper() else char for char in name).lstrip("_")
 
 
 def status_of(failure: MnemologError) -> HTTPStatus:

@@ -263,17 +263,17 @@ class Dispatcher:
         self._others = _Lane(_OTHER_THREADS, _OTHERS_S, clock)
 
     def add_task(self, channel: Any) -> None:
-        # a request that could not be read has no path
-        self._lane(getattr(channel.requests[0], "path", "")).add_task(channel)
+        path = getattr(channel.requests[0], "path", "")  # one that could not be read has none
+        if path in _RECALLS:
+            self._recalls.add_task(channel)
+        elif path.startswith(_HOOKS):
+            self._hooks.add_task(channel)
+        else:
+            self._others.add_task(channel)
 
     def shutdown(self) -> None:
         for lane in (self._recalls, self._hooks, self._others):
             lane.shutdown()
-
-    def _lane(self, path: str) -> "_Lane":
-        if path in _RECALLS:
-            return self._recalls
-        return self._hooks if path.startswith(_HOOKS) else self._others
 
 
 class _Lane(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no types

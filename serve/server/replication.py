@@ -44,10 +44,10 @@ class Replication:
                 from store.replica.replica import HomeReplica
 
                 self._replica = HomeReplica(settings.home, open_remote(url))
-            outcomes = [one for _, one in self._replica.sync(time.time_ns() // 1_000)]
+            outcomes = [outcome for _, outcome in self._replica.sync(time.time_ns() // 1_000)]
         except (MnemologError, OSError) as error:
             outcomes = [error]
         failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-        for one in failed:
-            log.warning("the replica is behind: %s", one)
+        for failure in failed:
+            log.warning("the replica is behind: %s", failure)
         return RETRY_S if failed else max(EVERY_S, _SHARE * (time.monotonic() - began))

@@ -46,7 +46,12 @@ def guard(
     """Put the gate before every route; `g.caller` and, on pages, `g.login` say who asks."""
 
     def gate() -> Response | None:
-        return _check_origin(request) or _check_caller(request, caller_of, login_of, wait_of)
+        refusal = _check_origin(request)
+        if refusal is not None or request.path in _OPEN:
+            return refusal
+        if is_for_programs(request.path):
+            return _check_program(request, caller_of, wait_of)
+        return _check_page(request, login_of)
 
     app.before_request(gate)
 
@@ -84,28 +89,18 @@ def is_for_programs(path: str) -> bool:
     return path.startswith("/v1/") or path in ("/mcp", "/health", "/ready", "/metrics")
 
 
-def _check_origin(asked: Request) -> Response | None:
-    if not is_own_host(asked.host):
-        return problem("wrong_host", f"this server is not {asked.host!r}")
-    origin, site = asked.headers.get("Origin"), asked.headers.get("Sec-Fetch-Site")
-    if not is_own_origin(asked.host, origin, site):
+def _check_origin(incoming: Request) -> Response | None:
+    if not is_own_host(incoming.host):
+        return problem("wrong_host", f"this server is not {incoming.host!r}")
+    origin, site = incoming.headers.get("Origin"), incoming.headers.get("Sec-Fetch-Site")
+    if not is_own_origin(incoming.host, origin, site):
         return problem("foreign_origin", "ask from a program, or from this server's own pages")
     return None
 
 
-def _check_caller(
-    asked: Request, caller_of: CallerOf, login_of: LoginOf, wait_of: WaitOf
-) -> Response | None:
-    if asked.path in _OPEN:
-        return None
-    if is_for_programs(asked.path):
-        return _check_program(asked, caller_of, wait_of)
-    return _check_page(asked, login_of)
-
-
-def _check_program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response | None:
-    scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
-    caller = caller_of(asked, sent) if scheme.lower() == "bearer" else None
+def _check_program(incoming: Request, caller_of: CallerOf, wait_of: WaitOf) -> Response | None:
+    scheme, _, sent = incoming.headers.get("Authorization", "").partition(" ")
+    caller = caller_of(incoming, sent) if scheme.lower() == "bearer" else None
     if caller is None:
         return _unauthorized(
             "send `Authorization: Bearer TOKEN`; the owner's is in the file `token` of the home",
@@ -115,8 +110,8 @@ def _check_program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Resp
     if (wait_s := wait_of(caller)) > 0:
         text = f"this token may ask {caller.per_minute:,} times a minute: wait a little"
         return problem("too_many_requests", text, retry_after_s=math.ceil(wait_s))
-    is_there = asked.routing_exception is None  # else 404 or 405, whatever the body is
-    if is_there and asked.method in _WITH_BODY and asked.mimetype != "application/json":
+    is_there = incoming.routing_exception is None  # else 404 or 405, whatever the body is
+    if is_there and incoming.method in _WITH_BODY and incoming.mimetype != "application/json":
         return problem("not_json", "send `Content-Type: application/json`")
     return None
 
@@ -129,26 +124,26 @@ def _unauthorized(cure: str, *, was_sent: bool = False) -> Response:
     return answer
 
 
-def _check_page(asked: Request, login_of: LoginOf) -> Response | None:
-    login = login_of(asked)
+def _check_page(incoming: Request, login_of: LoginOf) -> Response | None:
+    login = login_of(incoming)
     if login is not None:
         g.login, g.caller = login, OWNER
-    if asked.path in _OPEN_PAGES or asked.path.startswith("/static/"):
+    if incoming.path in _OPEN_PAGES or incoming.path.startswith("/static/"):
         return None
     if login is None:
-        if asked.method in ("GET", "HEAD"):
+        if incoming.method in ("GET", "HEAD"):
             answer = redirect("/login", HTTPStatus.SEE_OTHER)
             assert isinstance(answer, Response)
             return answer
         return _unauthorized("log in: `mnemolog dashboard` makes a link")
-    if asked.method not in _READING:
-        if asked.mimetype != _FORM:
+    if incoming.method not in _READING:
+        if incoming.mimetype != _FORM:
             return problem(
                 "not_json",
                 f"a form is sent as `{_FORM}`",
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             )
-        if not _is_same(asked.form.get("csrf", ""), login.csrf):
+        if not _is_same(incoming.form.get("csrf", ""), login.csrf):
             return problem("no_csrf", "load the page again and send its form")
     return None
 
