@@ -4,13 +4,13 @@ import os
 import socket
 import time
 from collections import namedtuple
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from background import free_port
 from command_line import run
+from msgspec.structs import replace
 
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
@@ -73,7 +73,7 @@ def test_a_home_without_a_tenant_names_init(tmp_path):
 
 
 def test_a_missing_tenant_is_the_only_problem(settings):
-    choices = msgspec.structs.replace(settings.choices, tenant="bad")
+    choices = replace(settings.choices, tenant="bad")
     named = replace(settings, choices=choices)
     found = only_problem(named)
     assert "'bad'" in found.what and "default" in found.cure

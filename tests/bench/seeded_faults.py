@@ -9,14 +9,13 @@ import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from msgspec.structs import replace as with_fields
+from msgspec.structs import replace
 from seeded_homes import Home
 
 from serve.evaluation import drift, upgrade
@@ -239,8 +238,8 @@ def by_age(*arguments: Any) -> Any:
 
 def recent_first(view: Any, question: Any, *arguments: Any) -> Any:
     """Rank by the profile `wal` with ten times its recency, whatever the profile."""
-    wal = with_fields(question.profiles.wal, recency=1.0)
-    profiles = with_fields(question.profiles, wal=wal)
+    wal = replace(question.profiles.wal, recency=1.0)
+    profiles = replace(question.profiles, wal=wal)
     return ranking.rank(view, replace(question, profile="wal", profiles=profiles), *arguments)
 
 
@@ -291,7 +290,7 @@ def new_memories(**fields: Any) -> Callable[[Any, Any], Any]:
             name: value(getattr(memory, name)) if callable(value) else value
             for name, value in fields.items()
         }
-        return with_fields(memory, **changed)
+        return replace(memory, **changed)
 
     return made
 

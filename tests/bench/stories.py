@@ -217,7 +217,10 @@ def listening(questions: list[Asked], *, without: str = "") -> Iterator[None]:
         questions.append((view, prompt, reading, hits, bearing))
         hits_ = usual(view, prompt, reading, hits, bearing, is_passive=is_passive)
         if without == "bar":
-            return tuple(replace(memory, chance=1.0, bar=0.5) for memory in hits_[: speaking.MOST])
+            return tuple(
+                msgspec.structs.replace(memory, chance=1.0, bar=0.5)
+                for memory in hits_[: speaking.MOST]
+            )
         return hits_
 
     speaking.score_hits = weighed
