@@ -65,6 +65,14 @@ print(*(name for name in modules if name.startswith(("serve.", "store."))))
     assert 0 < len(done.stdout.split()) <= 50
 
 
+def test_an_event_is_spooled_with_the_standard_library_alone():
+    bare = "import sys; sys.path.insert(0, sys.argv[1]); "
+    modules = "import serve.client, serve.unserved, store.home.spooling, store.redaction.redact"
+    subprocess.run(
+        [sys.executable, "-I", "-S", "-c", bare + modules, str(ROOT)], check=True, timeout=180
+    )
+
+
 def test_the_first_recall_loads_no_job_libraries(tmp_path: Path):
     statement = """
 from pathlib import Path

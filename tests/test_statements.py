@@ -1,6 +1,5 @@
 """What the user says that lasts is kept at the prompt, whole, until it is taken back."""
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,7 +155,7 @@ def test_a_later_word_to_the_contrary_takes_its_place(session: Session):
 def test_switched_off_nothing_is_kept(session: Session):
     tenants = session.tenants
     off = replace(tenants.settings.choices, remember_words=False)
-    tenants.settings = dataclasses.replace(tenants.settings, choices=off)
+    tenants.settings = replace(tenants.settings, choices=off)
     session.ask(RULE)
     assert stated(session) == []
 

@@ -40,7 +40,7 @@ class Service(msgspec.Struct, frozen=True):
 
     tenants: OpenTenants
     clock: Callable[[], int]
-    exports: threading.BoundedSemaphore = field(
+    exports: threading.BoundedSemaphore = msgspec.field(
         default_factory=lambda: threading.BoundedSemaphore(EXPORTS)
     )
 

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as with_fields
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
@@ -156,7 +155,7 @@ class Sessions:
             if not events:
                 continue
             if not is_users:
-                events = (with_fields(events[0], author="repository"), *events[1:])
+                events = (replace(events[0], author="repository"), *events[1:])
             asked_after, before = before, turn.closing.text if turn.closing else ""
             session = events[0].session or ""
             if (state := self._sessions.get(session)) is None:

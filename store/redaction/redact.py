@@ -12,6 +12,9 @@ so a text is searched as it stands and as it reads without those gaps (`Joined`)
 `find_in_all` gives the verdicts of `find` for many texts, for far less where few hold a secret: the
 literal cues of all patterns are searched at once by RE2 (https://github.com/google/re2), in time
 linear in the text, and only a text with a cue is read pattern by pattern.
+
+The standard library suffices, but for `find_in_all`: a hook client redacts what it spools, and runs
+without any other.
 """
 
 import hashlib
@@ -23,8 +26,6 @@ from functools import lru_cache
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
-
-import msgspec
 
 from store.redaction import bare_tokens, token_patterns
 from store.redaction.labelled_secrets import NAMED
@@ -53,7 +54,8 @@ _WIDE_FORM = re.compile("[\uff01-\uff5e]")
 _HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
 
 
-class Joined(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Joined:
     """A text without its gaps; `starts` are the places in it of the pieces between them, `befores`
     the places of those in the text as it was.
     """
