@@ -174,3 +174,11 @@ def test_a_zone_changes_the_clock_and_not_the_moment(naive: datetime, hours: int
 def test_times_are_shown_in_utc_to_the_second():
     assert isoformat(1_795_180_136_999_999) == "2026-11-20T13:08:56Z"
     assert isoformat(micros(datetime(1, 1, 1))) == "0001-01-01T00:00:00Z"
+
+
+def test_an_event_is_the_same_wherever_it_was_first_written():
+    event = Event("a", NOW, Rated(verdict=1.0), "s")
+    elsewhere = event.with_stamp("laptop", 7)
+    assert event == elsewhere and not event != elsewhere
+    assert hash(event) == hash(elsewhere)
+    assert event != event.with_seq(2)

@@ -126,6 +126,9 @@ class Event(msgspec.Struct, frozen=True, eq=False):
         """Return whether both say the same, wherever it was first written."""
         return isinstance(other, Event) and self._content == other._content
 
+    def __ne__(self, other: object) -> bool:  # a struct has one of its own
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.id)
 
