@@ -54,24 +54,27 @@ def end(home: Path) -> None:
 
 
 @contextmanager
-def served(app: Flask) -> Iterator[int]:
-    """Serve an app over loopback in a thread of ours; give the port."""
-    server = waitress.create_server(app, host="127.0.0.1", port=0)
+def served(app: Flask, **adjustments: int) -> Iterator[int]:
+    """Serve an app over loopback in a thread of ours, as waitress is adjusted; give the port."""
+    server = waitress.create_server(app, host="127.0.0.1", port=0, **adjustments)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    yield int(server.effective_port)
     sockets = dict[int, Any]()
 
     def leave_loop() -> None:
         sockets.update(server._map)
         server._map.clear()
 
-    # in the server's own thread, which waits for these sockets; they are closed once it is gone,
-    # for the trigger is one of them and still being pulled when another pull runs what it asks for
-    server.trigger.pull_trigger(leave_loop)
-    thread.join(5)
-    wasyncore.close_all(sockets)
-    server.task_dispatcher.shutdown()
+    try:
+        yield int(server.effective_port)
+    finally:
+        # in the server's own thread, which waits for these sockets; they are closed once it is
+        # gone, for the trigger is one of them and still being pulled when another pull runs what
+        # it asks for
+        server.trigger.pull_trigger(leave_loop)
+        thread.join(5)
+        wasyncore.close_all(sockets)
+        server.task_dispatcher.shutdown()
 
 
 def free_port() -> int:

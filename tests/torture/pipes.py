@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import waitress
+from background import served
 from flask import Flask
 from torture.outcome import Outcome, Scale
 from torture.sent import event, frame
@@ -71,18 +71,9 @@ def attacked(folder: Path, scale: Scale) -> Iterator[Outcome]:
 @contextmanager
 def _listening(home: Path, app: Flask) -> Iterator[None]:
     """Serve an application as the home's own server."""
-    server = waitress.create_server(
-        app, host="127.0.0.1", port=0, threads=8, max_request_body_size=MAX_BODY
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    _register(home, int(server.effective_port))
-    try:
+    with served(app, threads=8, max_request_body_size=MAX_BODY) as port:
+        _register(home, port)
         yield
-    finally:
-        server.close()
-        server.task_dispatcher.shutdown()
-        thread.join(5)
 
 
 def _register(home: Path, port: int) -> None:
