@@ -158,9 +158,9 @@ class EndedSessions:
 
     def has(self, session: Session) -> bool:
         """Return whether a session was logged out."""
-        ended = self._known()
+        record = self._known()
         began = session.ends_at - SESSION_LIVES_S
-        return ended is None or session.nonce in ended.ended or began < ended.since
+        return record is None or session.nonce in record.ended or began < record.since
 
     def add(self, session: Session, now_s: int) -> None:
         """Keep that a session was logged out; raise LogError as the disk says.

@@ -62,6 +62,7 @@ def check_shrinkage(
     """Check that no projection lost half of its rows or more against what is `served`.
 
     It may where many memories were put away since, or were lost with a damaged log, which says so.
+    Without a `served` manifest the check passes.
     """
     lost = []
     for name, table in _LASTING.items():

@@ -32,7 +32,7 @@ LEFT_OUT = {
 
 
 def _theirs() -> list[object]:
-    stream = []
+    cases = []
     for package in ("langgraph_checkpoint", "langgraph_checkpoint_sqlite"):
         module = load(package, "tests/test_store.py")
         for name, test in inspect.getmembers(module, inspect.isfunction):
@@ -40,8 +40,8 @@ def _theirs() -> list[object]:
             if name.startswith("test_") and takes <= {"store", "fake_embeddings"}:
                 if name in LEFT_OUT or inspect.iscoroutinefunction(test):
                     continue
-                stream.append(pytest.param(module, name, id=f"{package}-{name}"))
-    return stream
+                cases.append(pytest.param(module, name, id=f"{package}-{name}"))
+    return cases
 
 
 @pytest.fixture
