@@ -104,9 +104,10 @@ WANTED = (
 )
 
 
-def test_the_weights_are_those_of_the_lines():
-    """Who changes a line has to fit anew: `make fit`."""
-    lines = sha256(b"".join(path.read_bytes() for path in sorted(LINES.glob("*.tsv"))))
+def test_the_weights_are_those_of_the_lines_and_lives():
+    """Who changes a line or a label has to fit anew: `make fit`."""
+    files = [*sorted(LINES.glob("*.tsv")), LINES.parent / "lives" / "fitted.tsv"]
+    lines = sha256(b"".join(path.read_bytes() for path in files))
     with np.load(prompt_classifier.WEIGHTS) as file:
         assert file["lines"].tobytes().decode() == lines.hexdigest()[:16]
 

@@ -1,32 +1,36 @@
 """
 Fit the classifier of prompts (store/agents) on labelled lines; report it on lines held out.
 
-    make fit
+    make fit LIVES=FOLDER
 
 Writes store/agents/weights.npz, and prints the report of docs/prompts.md: every figure is of
 lines that the model which judged them had not seen, nor any of the nineteen lines around them,
 which may be on the same matter. The lines are five fields parted by tabs: language, what is
 wanted, whether it corrects (`-`: not labelled), what the agent said before, and the prompt, in
-which what lasts is marked.
+which what lasts is marked. FOLDER has the session histories that tests/data/lives/fitted.tsv
+labels, one folder for each repository, as tests/bench/lives.py takes them.
 """
 
+import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import lives
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
+from store.agents.authorship import mask, read_authors
 from store.agents.prompt_classifier import (
     BUCKETS,
     LASTS,
+    MAX_PROMPT,
     WANTS,
     WEIGHTS,
     Features,
@@ -39,11 +43,24 @@ LINES = Path(__file__).parents[1] / "data" / "prompts"
 WANTED = dict(zip("wgscr", WANTS, strict=True))
 MARKED = dict(zip("RPDF", LASTS, strict=True))
 FOLDS, BLOCK = 5, 20
-STRENGTH = {"wants": 20.0, "corrects": 10.0, "lasts": 8.0}  # inverse of the regularisation
-BALANCE = {"wants": "balanced", "corrects": None, "lasts": None}
+# inverse of the regularisation
+STRENGTH = {"wants": 20.0, "corrects": 10.0, "lasts": 8.0, "lived": 1.5, "written": 1.0}
+BALANCE = {
+    "wants": "balanced",
+    "corrects": None,
+    "lasts": None,
+    "lived": None,
+    "written": "balanced",
+}
 LENGTH = 1.8  # of a feature vector: with it the strengths above were chosen
 RATES = (0.02, 0.05, 0.1)
 REAL = 3.0  # times that a line after the shapes of real sessions (real-*.tsv) weighs another one
+CLOSE = 0.5  # weight of a sentence of which one reader in two would say that it lasts
+# Log-odds added to what the sentences of lives say: one in sixteen lasts, so the surest ones would
+# hardly pass a threshold that was chosen for written lines; and to how written a sentence looks,
+# before it is doubled: with both, one rule in forty of other written lives is lost, not four.
+ADDED = {"lived": 1.5, "written": 1.0}
+SHARPNESS = {"written": 2.0}
 
 _MARK = re.compile(r"⟦([RPDF]) ?(.*?)⟧", re.DOTALL)
 Matrix = sp.csr_matrix
@@ -81,8 +98,8 @@ def lines() -> list[Line]:
 
 
 def digest() -> str:
-    """Return the digest of the lines, which the fitted weights name."""
-    files = sorted(LINES.glob("*.tsv"))
+    """Return the digest of the lines and labels, which the fitted weights name."""
+    files = [*sorted(LINES.glob("*.tsv")), lives.FITTED]
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
@@ -124,7 +141,7 @@ def _matrix(vectors: Sequence[Features]) -> Matrix:
 
 
 def samples(lines: Sequence[Line]) -> dict[str, Samples]:
-    """Return the samples of each of the three models."""
+    """Return the samples of each of the three models of lines."""
     whole = _matrix([prompt_features(line.text, line.before) for line in lines])
     numbers = np.arange(len(lines))
     parts, classes, of = [], [], []
@@ -143,6 +160,40 @@ def samples(lines: Sequence[Line]) -> dict[str, Samples]:
         "corrects": Samples(whole, corrects, numbers, is_known),
         "lasts": Samples(_matrix(parts), np.array(classes), line, weights[line]),
     }
+
+
+def of_lives(folder: Path) -> Samples:
+    """Return the labelled sentences of lives; class 1 lasts. Each counts once in its life."""
+    parts, classes, weights = [], [], []
+    for name, labels in lives.read_labels(lives.FITTED).items():
+        if not (folder / name).is_dir():
+            raise SystemExit(
+                f"{folder / name} is missing: clone each repository that {lives.FITTED.name} "
+                "names, and take its histories with tests/bench/lives.py --take CLONE "
+                f"{folder / name}"
+            )
+        left = dict(labels)
+        for prompt, before in lives.prompts(folder / name):
+            authorship = read_authors(prompt)
+            typed = mask(prompt, authorship)[:MAX_PROMPT] if authorship.author == "typed" else ""
+            for sentence in sentences(typed):
+                label = left.pop(lives.digest(typed[sentence.start : sentence.end]), None)
+                if label is not None:
+                    parts.append(sentence_features(typed, sentence, before))
+                    classes.append(int(label != "none"))
+                    weights.append(CLOSE if label.endswith("?") else 1.0)
+        if left:
+            print(f"{name}: {len(left)} labelled sentences are not in its histories")
+    return Samples(_matrix(parts), np.array(classes), np.arange(len(parts)), np.array(weights))
+
+
+def written_or_lived(lines: Sequence[Line], of: dict[str, Samples]) -> Samples:
+    """Return the sentences of lines that follow no real session, as class 1, and those of lives."""
+    is_written = np.array([line.weight == 1 for line in lines])[of["lasts"].line]
+    features = sp.vstack([of["lasts"].features[is_written], of["lived"].features])
+    classes = np.arange(features.shape[0]) < is_written.sum()
+    size = len(classes)
+    return Samples(features, classes.astype(np.int64), np.arange(size), np.ones(size))
 
 
 def telling(features: Matrix) -> npt.NDArray[np.float64]:
@@ -229,8 +280,9 @@ def write(of: dict[str, Samples]) -> None:
     for name, some in of.items():
         features = weighed(some.features, weights)
         model = fitted(name, some, features, np.ones(len(some.classes), np.bool_))
-        columns.append(model.coef_.T * LENGTH)
-        biases.append(model.intercept_)
+        sharpness = SHARPNESS.get(name, 1.0)
+        columns.append(model.coef_.T * LENGTH * sharpness)
+        biases.append((model.intercept_ + ADDED.get(name, 0.0)) * sharpness)
     every = np.concatenate(columns, 1)
     scales = np.abs(every).max(0) / 127
     scale = 255 / weights.max()
@@ -247,8 +299,16 @@ def write(of: dict[str, Samples]) -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("lives", type=Path)
+    parser.add_argument("--no-report", action="store_true")
+    args = parser.parse_args()
     every_line = lines()
-    made = samples(every_line)
-    if "--no-report" not in sys.argv:
-        report(every_line, made)
-    write(made)
+    every_sample = samples(every_line)
+    if not args.no_report:
+        report(every_line, every_sample)
+    every_sample["lived"] = of_lives(args.lives)
+    every_sample["written"] = written_or_lived(every_line, every_sample)
+    write(every_sample)
