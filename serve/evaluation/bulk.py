@@ -9,7 +9,7 @@ and one undoes it, whole. No bulk change is refused: what it does is told, and a
 from collections.abc import Callable, Sequence
 
 from serve.evaluation import drift
-from serve.evaluation.replay import ask_now, skip_reason
+from serve.evaluation.replay import ask_now, askable
 from serve.evaluation.sample import choose_recalls
 from serve.reader.reader import Reader
 from serve.reports.holdings import memory_counts
@@ -19,7 +19,7 @@ from store.home.config import Choices
 from store.home.errors import MnemologError
 from store.home.tenant import Tenant
 from store.log import receipts
-from store.log.event_kinds import PlanCheck, Recalled, ReplayDiff
+from store.log.event_kinds import PlanCheck, ReplayDiff
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.plans import plans
@@ -72,7 +72,7 @@ def suppose(
     events: Sequence[Event],
     now: int,
 ) -> Judged:
-    """Return what events that are not written yet would do to past answers, where they are bulk."""
+    """Return the effect on past answers of events that are not written yet, where they are bulk."""
     touched = plans.count_memories(events)
     if touched < plans.FEWEST_BULK:
         return _NOT_ASKED
@@ -83,7 +83,7 @@ def suppose(
 
 
 def regret(diff: ReplayDiff) -> str:
-    """Return what a change takes from past answers, the worst first; "" where that is nothing."""
+    """Return the losses of past answers by a change, the worst first; "" where there are none."""
     counts = (
         (diff.helpful_gone, "{} that helped no longer come back"),
         (diff.silenced, "{} fall silent"),
@@ -100,18 +100,12 @@ def _count_active(reader: Reader, now: int) -> int:
 def _judge(
     before: OpenTenant, log: EventLog, events: Sequence[Event], choices: Choices, now: int
 ) -> Judged:
-    """Return what a sample of past recalls brings of a memory, and then with some events, and the
-    checks of that; nothing where none can be asked. The memory's reader has the events from then
-    on.
+    """Return the difference that some events make to a sample of past recalls, and its checks;
+    nothing where none can be asked. The memory's reader has the events from then on.
     """
-    embedder = before.reader.embedder
     page = receipts.page(log, receipts.Wanted(), _CHOSEN_FROM, most=_CHOSEN_FROM)
-    can_be_asked = [
-        event
-        for event in page.receipts
-        if isinstance(event.body, Recalled) and not skip_reason(event.body, embedder)
-    ]
-    if not (recalls := choose_recalls(log, can_be_asked, ASKED)):
+    candidates = askable(page.receipts, before.reader.embedder)
+    if not (recalls := choose_recalls(log, candidates, ASKED)):
         return _NOT_ASKED
     answers = list(ask_now(before, recalls, choices, now))
     before.reader.suppose(events)

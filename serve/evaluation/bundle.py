@@ -21,11 +21,10 @@ from itertools import cycle
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 from msgspec.structs import fields, replace
 
 from serve import version
-from serve.evaluation.replay import Replayed, replay, skip_reason
+from serve.evaluation.replay import Replayed, recalled, replay, skip_reason
 from serve.reader.filters import Filter
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
@@ -150,7 +149,7 @@ def make_bundle(
     that searched all projects, unless all of them may be in the bundle.
     """
     receipt = redact_event(receipt)  # its reader may have taken it as it lies
-    body = _recalled(receipt)
+    body = recalled(receipt)
     if why := skip_reason(body, embedder):
         raise Conflict(f"recall {receipt.id} cannot be asked again: {why}")
     assert body.basis is not None
@@ -161,24 +160,22 @@ def make_bundle(
             "this recall searched all projects, and its bundle would hold the memories of all: "
             "add --all-projects if it may"
         )
-    choice = _Selection(log, receipt, everything=is_wide)
+    selection = _Selection(log, receipt, everything=is_wide)
     bundles = []
-    for others in (False, True):
-        events = choice.events(stand_ins=others)
-        asked = rerun_events(events, embedder)
-        answered = replace(
-            events[-1], body=structs.replace(_recalled(events[-1]), digest=asked.digest)
-        )
-        made = Bundle(
-            (*events[:-1], answered),
-            asked.said,
-            asked.digest == body.digest,
+    for stand_ins in (False, True):
+        *events, own_receipt = selection.events(stand_ins=stand_ins)
+        replayed = rerun_events([*events, own_receipt], embedder)
+        own_body = replace(recalled(own_receipt), digest=replayed.digest)
+        bundle = Bundle(
+            (*events, replace(own_receipt, body=own_body)),
+            replayed.said,
+            replayed.digest == body.digest,
             sum(event.project == _OTHER for event in events if isinstance(event.body, Recorded)),
             setting,
             version(),
         )
-        bundles.append(made)
-        if made.is_same or not choice.others:
+        bundles.append(bundle)
+        if bundle.is_same or not selection.others:
             break
     return next((bundle for bundle in bundles if bundle.is_same), bundles[0])
 
@@ -188,13 +185,8 @@ def rerun_events(events: Sequence[Event], embedder: Embedder) -> Replayed:
     with temporary_folder("bundle") as folder:
         with EventLog(folder / "log.sqlite", create=True) as log:
             written = log.append(events)
-            (found,) = replay(log, embedder, [written[-1].event], Choices())
-    return found
-
-
-def _recalled(receipt: Event) -> Recalled:
-    assert isinstance(receipt.body, Recalled)
-    return receipt.body
+            (replayed,) = replay(log, embedder, [written[-1].event], Choices())
+    return replayed
 
 
 class _Selection:
@@ -202,7 +194,7 @@ class _Selection:
 
     def __init__(self, log: EventLog, receipt: Event, *, everything: bool) -> None:
         self._log, self._receipt, self._everything = log, receipt, everything
-        self._body = _recalled(receipt)
+        self._body = recalled(receipt)
 
     def _is_own(self, project: str | None) -> bool:
         return self._everything or holds_in(project, self._receipt.project or "")
@@ -240,21 +232,21 @@ class _Selection:
         """Return the events, numbered by their place, with the receipt in their numbers at last."""
         basis = self._body.basis
         assert basis is not None
-        placed = list(self._own_events())
+        events = list(self._own_events())
         if stand_ins:
-            placed += self._stand_ins(placed)
-            placed.sort(key=lambda event: event.seq)
-        numbers = [event.seq for event in placed]
-        body = structs.replace(
+            events += self._stand_ins(events)
+            events.sort(key=lambda event: event.seq)
+        numbers = [event.seq for event in events]
+        body = replace(
             self._body,
             manifest=None,
             watermark=sum(seq <= self._body.watermark for seq in numbers),
-            basis=structs.replace(basis, built=sum(seq <= basis.built for seq in numbers)),
+            basis=replace(basis, built=sum(seq <= basis.built for seq in numbers)),
         )
-        return [*placed, replace(self._receipt, body=body)]
+        return [*events, replace(self._receipt, body=body)]
 
     def _own_events(self) -> Iterator[Event]:
-        """Yield what was known of the recall's project, and what its session had done since."""
+        """Yield the known events of the recall's project, and those of its session since."""
         ids = {memory.id for memory in self._own}
         recalls: set[str] = set()
         for event in self._log.effective_events(0, self._receipt.seq - 1):
@@ -262,22 +254,21 @@ class _Selection:
                 self._receipt.session is None or event.session != self._receipt.session
             ):
                 continue
-            if (kept := self._keep(event, ids, recalls)) is not None:
-                yield redact_event(kept)
+            if (own := self._keep(event, ids, recalls)) is not None:
+                yield redact_event(own)
 
     def _keep(self, event: Event, ids: Collection[str], recalls: set[str]) -> Event | None:
-        """Return what of an event goes into the bundle; None where nothing does."""
+        """Return an event as it goes into the bundle; None where it does not."""
         match event.body:
             case Recorded() | Prompted():
                 return event if event.id in ids else None
             case Recalled() as body if self._is_own(event.project):
                 recalls.add(event.id)
                 hits = tuple(hit for hit in body.hits if hit.id in ids)
-                left = structs.replace(strip_texts(body), hits=hits, trial=None)
-                return replace(event, body=left)
+                return replace(event, body=replace(strip_texts(body), hits=hits, trial=None))
             case Judged(verdicts=verdicts) as judged if event.subject in recalls:
-                known = {id_: verdict for id_, verdict in verdicts.items() if id_ in ids}
-                return replace(event, body=Judged(verdicts=known, by=judged.by))
+                own = {id_: verdict for id_, verdict in verdicts.items() if id_ in ids}
+                return replace(event, body=Judged(verdicts=own, by=judged.by))
             case Linked(target=target) if target not in ids:
                 return None
             case Rated(verdict=verdict) if event.subject in recalls:
@@ -298,8 +289,8 @@ class _Selection:
         basis = self._body.basis
         assert basis is not None
         built = [other for other in self.others if other.seq <= basis.built]
-        fresh = [other for other in self.others if other.seq > basis.built]
-        texts = {**self._scatter(built), **self._scatter(fresh)}
+        tail = [other for other in self.others if other.seq > basis.built]
+        texts = {**self._scatter(built), **self._scatter(tail)}
         for number, memory in enumerate(self.others, 1):
             id_, at = f"other-{number}", own[0].at if own else self._receipt.at
             body = Recorded(
@@ -319,16 +310,18 @@ class _Selection:
         becomes one without a meaning, and each word lies in whichever of them is next: so none says
         which words one memory had.
         """
-        those = [other for other in memories if other.state not in UNSEEN]
+        searchable = [memory for memory in memories if memory.state not in UNSEEN]
         postings: dict[str, list[int]] = {}
-        for memory in those:
+        for memory in searchable:
             terms = Counter(tokenizer.terms(memory.searched_text))
-            beside = searched_text("", self._speaker(memory), memory.created_at)
-            terms.subtract(tokenizer.terms(beside))
+            # the stand-in has these anyway
+            terms.subtract(
+                tokenizer.terms(searched_text("", self._speaker(memory), memory.created_at))
+            )
             for term, times in terms.items():
                 if times > 0:
                     postings.setdefault(term, []).append(times)
-        texts: dict[str, list[str]] = {other.id: [] for other in those}
+        texts: dict[str, list[str]] = {memory.id: [] for memory in searchable}
         places, number = cycle(texts.values()), 0
         for term in sorted(postings):
             word = self._words.get(term)
@@ -410,16 +403,10 @@ def read_bundle(folder: Path) -> Bundle:
             f"{folder} is no bundle ({error}): `mnemolog receipts bundle ID --out DIR` makes one"
         ) from error
     body = events[-1].body
-    if not isinstance(body, Recalled) or not _is_known(body):
+    known = {field.name for field in fields(Filter)}
+    if not isinstance(body, Recalled) or (body.basis and not body.basis.narrowed.keys() <= known):
         raise InvalidInput(f"{folder / RECEIPT} holds no receipt that this version can ask again")
     return Bundle(events, answer, head.is_same, head.stand_ins, head.embedder, head.version)
-
-
-def _is_known(body: Recalled) -> bool:
-    """Whether all that a receipt asks of a filter is something that a filter can be asked."""
-    return body.basis is None or body.basis.narrowed.keys() <= {
-        field.name for field in fields(Filter)
-    }
 
 
 def rerun(bundle: Bundle, embedder: Embedder) -> Replayed:
@@ -429,13 +416,13 @@ def rerun(bundle: Bundle, embedder: Embedder) -> Replayed:
     Raise Conflict where this model cannot answer it, naming the setting that does, and InvalidInput
     where its events are none that a log takes.
     """
-    if why := skip_reason(_recalled(bundle.receipt), embedder):
+    if why := skip_reason(recalled(bundle.receipt), embedder):
         raise Conflict(
             f"this recall cannot be asked again: {why}; with `MNEMOLOG_EMBEDDER={bundle.embedder}` "
             "in the environment its model is used, if it is installed"
         )
-    found = rerun_events(bundle.events, embedder)
-    return replace(found, verdict="same" if found.said == bundle.answer else "changed")
+    replayed = rerun_events(bundle.events, embedder)
+    return replace(replayed, verdict="same" if replayed.said == bundle.answer else "changed")
 
 
 def _read(path: Path) -> bytes:

@@ -104,27 +104,30 @@ def result(outcome: Outcome, now: int, earlier: Manifest | None, unread: str = "
         detail += f"; missed: {', '.join(canary.id for canary in outcome.missed[:3])}"
     if unread:
         detail += f"; compared with no earlier build: {unread}"
-    said = {
+    metadata = {
         "is_doubted": outcome.is_doubted,
         "has_fallen": has_fallen(outcome, points[:-1]),
         "missed": outcome.missed,
         "trend": points,
     }
     return CheckResult(
-        CANARIES, not outcome.is_refused, detail, CANARIES, msgspec.to_builtins(said)
+        CANARIES, not outcome.is_refused, detail, CANARIES, msgspec.to_builtins(metadata)
     )
 
 
-def check_of(manifest: Manifest) -> CheckResult | None:
-    """Return what the canaries said when a manifest was built; None where they were not asked."""
-    return next(
-        (check_result for check_result in manifest.checks if check_result.name == CANARIES), None
-    )
+def check_of(manifest: Manifest, name: str = CANARIES) -> CheckResult | None:
+    """Return a check as it came out when a manifest was built; None where it was not made."""
+    return next((result for result in manifest.checks if result.name == name), None)
 
 
 def trend(check: CheckResult) -> tuple[Point, ...]:
     """Return when builds asked (microseconds UTC), how many came back and of how many."""
     return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
+
+
+def total(points: Sequence[Point]) -> tuple[int, int]:
+    """Return how many came back to some builds together, and of how many."""
+    return sum(hits for _, hits, _ in points), sum(asked for _, _, asked in points)
 
 
 def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
@@ -133,7 +136,7 @@ def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
     It is the binomial chance of so few, where each comes back as often as before; one more found
     and one more missed are counted among those, so that a perfect past is no certainty.
     """
-    asked, back = sum(one[2] for one in before), sum(one[1] for one in before)
+    back, asked = total(before)
     if min(outcome.asked, asked) < FEWEST:
         return False
     share = (back + 1) / (asked + 2)
@@ -202,16 +205,20 @@ def _in_turn(snapshots: Snapshots, living: npt.NDArray[np.bool_]) -> Docs:
 
 def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], text: str) -> str | None:
     """Return a memory's rarest words in another order; None if other memories hold them all too."""
-    frequency = snapshots.postings.frequency
-    words: dict[str, tuple[str, ...]] = {}
-    taken: set[str] = set()
-    for word, terms in sorted(_words(text), key=lambda one: (min(map(frequency, one[1])), one[0])):
-        if len(words) < WORDS and taken.isdisjoint(terms):
-            words[word] = terms
-            taken |= set(terms)
+
+    def rarity(word_and_terms: tuple[str, Sequence[str]]) -> tuple[int, str]:
+        word, terms = word_and_terms
+        return min(map(snapshots.postings.frequency, terms)), word
+
+    words: list[str] = []
+    used_terms: set[str] = set()
+    for word, terms in sorted(_words(text), key=rarity):
+        if len(words) < WORDS and used_terms.isdisjoint(terms):
+            words.append(word)
+            used_terms |= set(terms)
     if len(words) < 2:
         return None
-    lists = (snapshots.postings.posting_list(term)[0] for term in sorted(taken))
+    lists = (snapshots.postings.posting_list(term)[0] for term in sorted(used_terms))
     holding = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), lists)
     return " ".join(sorted(words)) if living[holding].sum() == 1 else None
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from serve.evaluation import canaries, expectations
 from serve.evaluation.canaries import Canary
 from serve.evaluation.expectations import Expectation
-from serve.evaluation.replay import Change, Replayed, Way, replay_ways
+from serve.evaluation.replay import Change, Replayed, Way, recalled, replay_ways
 from serve.reader.filters import Filter
 from serve.reader.past import memory_at
 from serve.reader.reader import Reader
@@ -116,7 +116,7 @@ def judge_policy(
 
 
 def notes_on(diff: ReplayDiff) -> tuple[str, ...]:
-    """Return what a person should know of how a change was judged."""
+    """Return the notes for a person on how a change was judged."""
     notes = [f"{count:,} not asked, each because {why}" for why, count in diff.skipped.items()]
     if diff.spoke < FEWEST:
         notes.append(f"fewer than {FEWEST} recalls brought anything, so shares are not judged")
@@ -126,20 +126,22 @@ def notes_on(diff: ReplayDiff) -> tuple[str, ...]:
 def _questions(
     before: Choices, tenant: Tenant, log: EventLog, a: Way, b: Way, after: Choices, now: int
 ) -> Iterator[PlanCheck]:
-    """Yield whether memories come back by their own words as they do now, and to the questions that
-    are pinned; with another model, from what a build with it would serve.
+    """Yield the checks that memories come back by their own words as they do now, and to the pinned
+    questions; with another model, from the build that it would serve.
     """
     reader = Reader(tenant, log, a.embedder)
-    chosen = reader.answer(lambda view: _canaries(view, now))
+    chosen = reader.answer(
+        lambda view: canaries.choose(view.snapshots, now) if view.snapshots.manifest else ()
+    )
     pinned = expectations.list_expectations(log)
 
-    def ask(of: Reader, way: Way, choices: Choices) -> tuple[int, set[Expectation]]:
+    def ask(reader: Reader, way: Way, choices: Choices) -> tuple[int, set[Expectation]]:
         def both(view: View) -> tuple[int, set[Expectation]]:
             answers = expectations.ask(view, pinned, choices, now, way.policy)
             missed = {outcome.expectation for outcome in answers if outcome.rank is None}
             return own_words(view, chosen, way, choices, now), missed
 
-        return of.answer(both)
+        return reader.answer(both)
 
     came_back, missed = ask(reader, a, before)
     with ExitStack() as opened:
@@ -149,10 +151,6 @@ def _questions(
     yield check_own_words(came_back, still, len(chosen))
     if pinned:
         yield check_pinned(pinned, missed, missed_now)
-
-
-def _canaries(view: View, now: int) -> Sequence[Canary]:
-    return canaries.choose(view.snapshots, now) if view.snapshots.manifest else ()
 
 
 def setting_change(before: Choices, after: Choices) -> Change:
@@ -177,7 +175,7 @@ def setting_change(before: Choices, after: Choices) -> Change:
 
 
 def compare(log: EventLog, events: Sequence[Event], choices: Choices, a: Way, b: Way) -> ReplayDiff:
-    """Return what past recalls bring asked one way, and what they bring asked another way."""
+    """Return the difference between past recalls asked one way and asked another way."""
     both = replay_ways(log, events, choices, (a, b))
     return count_changes(log, events, ((before, after) for before, after in both))
 
@@ -185,11 +183,11 @@ def compare(log: EventLog, events: Sequence[Event], choices: Choices, a: Way, b:
 def count_changes(
     log: EventLog, events: Sequence[Event], pairs: Iterable[tuple[Replayed, Replayed]]
 ) -> ReplayDiff:
-    """Return what differs between two answers to each of some past recalls."""
+    """Return the differences between two answers to each of some past recalls."""
     verdicts = find_verdicts(log, events)
     skipped = Counter[str]()
     counts = Counter[str]()
-    regrets: dict[tuple[object, ...], tuple[Regret, ChangedAnswer]] = {}
+    changes: dict[tuple[object, ...], tuple[Regret, ChangedAnswer]] = {}
     sizes, times = [0, 0], [0, 0]
     for before, after in pairs:
         if before.verdict == "skipped":
@@ -202,31 +200,21 @@ def count_changes(
             sizes[place] += replay.characters
             times[place] += replay.took_us
         if then != now:
+            # how much somebody would miss what a change takes from one recall: memories that
+            # helped, any answer at all, the first memory, other memories
+            regret = count["helpful_gone"], count["silenced"], count["led"], count["gone"]
             # the same question of the same project, answered alike, is one change
             change = (before.before.query, before.receipt.project, then, now)
             answer = ChangedAnswer(before.receipt.id, then, now)
-            regrets.setdefault(change, (_regret(count), answer))
+            changes.setdefault(change, (regret, answer))
+    worst_first = sorted(changes.values(), key=lambda change: change[0], reverse=True)
     return ReplayDiff(
         **counts,
         characters=(sizes[0], sizes[1]),
         took_us=(times[0], times[1]),
         skipped=dict(skipped),
-        answers=tuple(answer for _, answer in sorted(regrets.values(), key=_by_regret))[
-            :KEPT_ANSWERS
-        ],
+        answers=tuple(answer for _, answer in worst_first[:KEPT_ANSWERS]),
     )
-
-
-def _regret(count: Mapping[str, int]) -> Regret:
-    """How much somebody would miss what a change takes from one recall, greatest first: memories
-    that helped, any answer at all, the first memory, other memories.
-    """
-    return count["helpful_gone"], count["silenced"], count["led"], count["gone"]
-
-
-def _by_regret(changed: tuple[Regret, ChangedAnswer]) -> Regret:
-    helpful, silenced, led, gone = changed[0]
-    return -helpful, -silenced, -led, -gone
 
 
 def _ids(replay: Replayed) -> tuple[str, ...]:
@@ -236,10 +224,10 @@ def _ids(replay: Replayed) -> tuple[str, ...]:
 def _count(
     recall_id: str, then: tuple[str, ...], now: tuple[str, ...], verdicts: Verdicts
 ) -> dict[str, int]:
-    """Return what one recall adds to the counts of a `ReplayDiff`."""
-    gone = set(then) - set(now)
-    said = {id_: verdicts.get((recall_id, id_), 0.0) for id_ in then}
-    found = {
+    """Return the counts of a `ReplayDiff` for one recall."""
+    lost = set(then) - set(now)
+    own = {id_: verdicts.get((recall_id, id_), 0.0) for id_ in then}
+    counts = {
         "asked": 1,
         "changed": then != now,
         "reordered": then != now and set(then) == set(now),
@@ -248,58 +236,53 @@ def _count(
         "awoken": bool(now and not then),
         "led": bool(then and now and then[0] != now[0]),
         "hits": len(then),
-        "gone": len(gone),
+        "gone": len(lost),
         "new": len(set(now) - set(then)),
-        "helpful": sum(verdict > 0 for verdict in said.values()),
-        "helpful_gone": sum(said[id_] > 0 for id_ in gone),
-        "harmful": sum(verdict < 0 for verdict in said.values()),
-        "harmful_gone": sum(said[id_] < 0 for id_ in gone),
+        "helpful": sum(verdict > 0 for verdict in own.values()),
+        "helpful_gone": sum(own[id_] > 0 for id_ in lost),
+        "harmful": sum(verdict < 0 for verdict in own.values()),
+        "harmful_gone": sum(own[id_] < 0 for id_ in lost),
     }
-    return {name: int(count) for name, count in found.items()}  # a Counter keeps a first one as is
+    return {name: int(count) for name, count in counts.items()}  # a Counter keeps a bool as it is
 
 
 def find_verdicts(log: EventLog, events: Sequence[Event]) -> Verdicts:
-    """Return what people, agents and judges said of what some recalls brought, the last word of
-    each: ratings of the recall, or of a memory within a day, judgments, and lessons that were
-    followed.
+    """Return the last verdict of people, agents and judges on each hit of some recalls: ratings of
+    the recall, or of a memory within a day, judgments, and lessons that were followed.
     """
     if not events:
         return {}
-    brought = {other.id: _brought(other) for other in events}
-    start, end = min(other.at for other in events), max(other.at for other in events)
+    hit_ids = {receipt.id: [hit.id for hit in recalled(receipt).hits] for receipt in events}
+    moments = [receipt.at for receipt in events]
     by_memory: dict[str, list[Event]] = {}
     by_session: dict[str, list[Event]] = {}
-    for one in events:
-        by_session.setdefault(one.session or "", []).append(one)
-        for id_ in brought[one.id]:
-            by_memory.setdefault(id_, []).append(one)
+    for receipt in events:
+        by_session.setdefault(receipt.session or "", []).append(receipt)
+        for id_ in hit_ids[receipt.id]:
+            by_memory.setdefault(id_, []).append(receipt)
     verdicts: dict[tuple[str, str], float] = {}
     for event in log.job_events(("judged",)):
-        if event.subject in brought and isinstance(event.body, Judged):
+        if event.subject in hit_ids and isinstance(event.body, Judged):
             for id_, verdict in event.body.verdicts.items():
                 verdicts[event.subject, id_] = verdict
-    for event in log.events_between(("rated", "followed"), start, end + SOON_US):
+    kinds = ("rated", "followed")
+    for event in log.events_between(kinds, min(moments), max(moments) + SOON_US):
         match event.body:
             case Followed(verdict="followed"):
-                for one in by_session.get(event.session or "", ()):
-                    if event.subject in brought[one.id] and one.at <= event.at:
-                        verdicts[one.id, event.subject] = 1.0
+                for receipt in by_session.get(event.session or "", ()):
+                    if event.subject in hit_ids[receipt.id] and receipt.at <= event.at:
+                        verdicts[receipt.id, event.subject] = 1.0
             case Rated(verdict=verdict) if receipts.may_rate(event):
-                for id_ in brought.get(event.subject, ()):
+                for id_ in hit_ids.get(event.subject, ()):
                     verdicts[event.subject, id_] = verdict
-                for one in by_memory.get(event.subject, ()):
-                    if one.at <= event.at <= one.at + SOON_US:
-                        verdicts[one.id, event.subject] = verdict
+                for receipt in by_memory.get(event.subject, ()):
+                    if receipt.at <= event.at <= receipt.at + SOON_US:
+                        verdicts[receipt.id, event.subject] = verdict
     return verdicts
 
 
-def _brought(receipt: Event) -> tuple[str, ...]:
-    assert isinstance(receipt.body, Recalled)
-    return tuple(hit.id for hit in receipt.body.hits)
-
-
 def check_drift(diff: ReplayDiff) -> tuple[PlanCheck, ...]:
-    """Return whether what a change does to past recalls keeps to the bounds."""
+    """Return the checks that the effect of a change on past recalls keeps to the bounds."""
     silent = diff.asked - diff.spoke
     before, after = diff.characters
     of_old = f"of {diff.hits:,} memories that came back"
@@ -335,13 +318,18 @@ def check_drift(diff: ReplayDiff) -> tuple[PlanCheck, ...]:
     )
 
 
+def failed_checks(diff: ReplayDiff) -> list[str]:
+    """Return the checks that the effect of a change on past recalls fails, each in words."""
+    return [f"{check.name}: {check.detail}" for check in check_drift(diff) if not check.passed]
+
+
 def _is_over(count: int, of: int, most: float) -> bool:
-    """Return whether a share is over a bound; of few, one alone never is."""
+    """Tell whether a share is over a bound; of few, one alone never is."""
     return of >= FEWEST and count > 1 and count > most * of
 
 
 def check_model(embedder: Embedder) -> PlanCheck:
-    """Return whether a model tells texts of one meaning from others; raise EmbedderError."""
+    """Check that a model tells texts of one meaning from others; raise EmbedderError."""
     tried = try_model(embedder)
     return PlanCheck(
         "model",
@@ -354,18 +342,15 @@ def check_model(embedder: Embedder) -> PlanCheck:
 def check_pinned(
     pinned: Sequence[Expectation], before: Set[Expectation], after: Set[Expectation]
 ) -> PlanCheck:
-    """Return whether pinned questions bring back their memory after a change as they did; `before`
-    and `after` are those that do not.
+    """Check that pinned questions bring back their memory after a change as they did; `before` and
+    `after` are those that do not.
     """
     lost = [expectation for expectation in pinned if expectation in after - before]
-    named = "; missing: " + ", ".join(
-        f'"{expectation.question}" {expectation.id}' for expectation in lost[:3]
-    )
     return PlanCheck(
         "expected",
         not lost,
         f"{len(pinned) - len(after)} of {len(pinned)} pinned questions bring back their "
-        f"memory, {len(pinned) - len(before)} did before" + (named if lost else ""),
+        f"memory, {len(pinned) - len(before)} did before{expectations.list_missing(lost)}",
     )
 
 
@@ -373,21 +358,20 @@ def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, 
     """Return how many memories come back, and surely, when asked for by their own words under some
     settings: unlike a build's canaries, a threshold can hide them.
     """
-    words = 0
+    count = 0
     router = Router(way.policy) if way.policy else None
     for canary in chosen:
         question = default_question(canary.question, Filter(now=now), choices)
         answer = recall(view, replace(question, router=router))
         first = answer.hits[: canaries.WITHIN]
-        words += any(hit.memory.id == canary.id and not hit.is_unsure for hit in first)
-    return words
+        count += any(hit.memory.id == canary.id and not hit.is_unsure for hit in first)
+    return count
 
 
 def check_own_words(before: int, after: int, asked: int) -> PlanCheck:
-    """Return whether as many memories come back by their own words after a change as before."""
-    gone = before - after
+    """Check that as many memories come back by their own words after a change as before."""
     return PlanCheck(
         "canaries",
-        not (before >= FEWEST and gone > 1 and gone > MOST_CANARIES_GONE * before),
+        not _is_over(before - after, before, MOST_CANARIES_GONE),
         f"{after} of {asked} memories come back by their own words, {before} did before",
     )

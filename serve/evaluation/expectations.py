@@ -66,14 +66,20 @@ def expect(
 
 def list_expectations(log: EventLog) -> list[Expectation]:
     """Return the questions that are pinned, in the order in which they were."""
-    found: dict[Expectation, None] = {}
+    pinned: dict[Expectation, None] = {}
     for event in log.events_between(("expected",), 0, MOST_SEQ):
         assert isinstance(event.body, Expected)
         if event.body.expected and event.body.question:  # without one: its memory was erased
-            found[_expectation(event)] = None
+            pinned[_expectation(event)] = None
         else:
-            found.pop(_expectation(event), None)
-    return list(found)
+            pinned.pop(_expectation(event), None)
+    return list(pinned)
+
+
+def list_missing(missed: Sequence[Expectation]) -> str:
+    """Return the first of some failed questions in words, for the end of a check's detail."""
+    named = (f'"{expectation.question}" {expectation.id}' for expectation in missed[:_NAMED])
+    return f"; missing: {', '.join(named)}" if missed else ""
 
 
 def _expectation(event: Event) -> Expectation:
@@ -88,7 +94,7 @@ def ask(
     now: int,
     policy: Policy | None = None,
 ) -> list[Outcome]:
-    """Ask each question of one state of the memory; return what came of them in their order.
+    """Ask each question of one state of the memory; return the outcomes in the same order.
 
     They are routed by a policy, unless one is given by the view's.
     """
@@ -141,17 +147,14 @@ def check(
     ]
     total = len(expectations)
     detail = f"{total - len(missed)} of {total} pinned questions bring back their memory"
-    if missed:
-        detail += "; missing: " + ", ".join(
-            f'"{expectation.question}" {expectation.id}' for expectation in missed[:_NAMED]
-        )
+    detail += list_missing(missed)
     return [
         CheckResult(
             EXPECTED,
             not missed,
             detail,
             CANARIES,
-            {"asked": len(expectations), "missed": msgspec.to_builtins(missed)},
+            {"asked": total, "missed": msgspec.to_builtins(missed)},
             cure=_cure(missed[0]) if missed else "",
             warns=bool(missed),
         )
@@ -159,12 +162,12 @@ def check(
 
 
 def _cure(missed: Expectation) -> str:
-    asked, scope = shlex.quote(missed.question), ""
+    question, scope = shlex.quote(missed.question), ""
     if missed.project is None:
         scope = " --all-projects"
     elif missed.project:
         scope = f" --project {shlex.quote(missed.project)}"
     return (
-        f"`mnemolog bisect {asked} --expect {missed.id}{scope}` names the event since which; if "
-        f"that is meant, `mnemolog expect {asked} {missed.id}{scope} --remove`"
+        f"`mnemolog bisect {question} --expect {missed.id}{scope}` names the event since which; if "
+        f"that is meant, `mnemolog expect {question} {missed.id}{scope} --remove`"
     )

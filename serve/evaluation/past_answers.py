@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 from serve.evaluation import canaries, hand_edits, upgrade
 from serve.evaluation.canaries import Canary, Outcome, Point
 from serve.evaluation.growth import Arrival, list_arrivals
-from serve.evaluation.replay import question_of, replay, skip_reason
+from serve.evaluation.replay import question_of, recalled, replay, skip_reason
 from serve.reader.filters import Filter
 from serve.reader.reader import open_view
 from serve.reader.tail_storage import Columns
@@ -94,8 +94,7 @@ class Answered(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> Recalled:
-        assert isinstance(self.receipt.body, Recalled)
-        return self.receipt.body
+        return recalled(self.receipt)
 
 
 class Asking(msgspec.Struct, frozen=True):
@@ -119,7 +118,7 @@ class Asking(msgspec.Struct, frozen=True):
 
     @property
     def outgrew(self) -> bool:
-        """Whether the memory has grown too many times to tell why an answer is another."""
+        """Whether the memory has grown too many times to tell why an answer differs."""
         return self.size > _GREW * (self.served or 0)
 
     @property
@@ -128,7 +127,7 @@ class Asking(msgspec.Struct, frozen=True):
         return sum(map(self.is_from_elsewhere, self.arrivals)) / max(1, self.size)
 
     def is_from_elsewhere(self, id_: str) -> bool:
-        """Return whether a memory is not served yet and the user's own sessions did not bring it.
+        """Tell whether a memory is not served yet and the user's own sessions did not bring it.
 
         What is served was judged when it was published.
         """
@@ -160,44 +159,41 @@ class _Without(Filter, frozen=True):
 
 
 def check(
-    made: Build, candidate: Manifest, choices: Choices, most: int = MOST
+    build: Build, candidate: Manifest, choices: Choices, most: int = MOST
 ) -> list[CheckResult]:
     """Return the checks of a candidate by past recalls, where anything was recalled, and those that
     need none: of its model, of what nobody may see, and of what other code of ours answered.
     """
-    if upgrade.is_first_build(made) and upgrade.is_accepted(made.log):
-        made = replace(made, accepts=True)
-    view = open_view(made.tenant, candidate, made.embedder)
-    asked = list(_questions(made, most))
+    if upgrade.is_first_build(build) and upgrade.is_accepted(build.log):
+        build = replace(build, accepts=True)
+    view = open_view(build.tenant, candidate, build.embedder)
+    questions = list(_questions(build, most))
     others = [
         *check_model(view),
         *check_visible(view, candidate.at),
-        upgrade.check(made, choices),
-        hand_edits.check(made, choices, candidate.at),
+        upgrade.check(build, choices),
+        hand_edits.check(build, choices, candidate.at),
     ]
-    if not asked:
+    if not questions:
         return others
-    earlier = builds.current_manifest(made.tenant)
+    earlier = builds.current_manifest(build.tenant)
     served = earlier.projections["memories"].rows["memories"] if earlier else None
-    since = min(_watermark(receipt) for receipt, _ in asked)
+    since = min(recalled(receipt).watermark for receipt, _ in questions)
     since = min(since, earlier.watermark) if earlier else since
-    arrivals = list_arrivals(made.log, since, made.watermark)
+    arrivals = list_arrivals(build.log, since, build.watermark)
     memories = view.snapshots.rows.memories
     rows = {id_: row for id_ in arrivals if (row := memories.row(id_)) is not None}
-    asking = Asking(made, view, choices, served, arrivals, rows)
+    asking = Asking(build, view, choices, served, arrivals, rows)
     answers = [
-        answer for receipt, basis in asked if (answer := _ask(asking, receipt, basis)) is not None
+        answer
+        for receipt, basis in questions
+        if (answer := _ask(asking, receipt, basis)) is not None
     ]
     return [
         *others,
         _past_answers(asking, answers, candidate.at, earlier),
         _newcomers(asking, answers),
     ]
-
-
-def _watermark(receipt: Event) -> int:
-    assert isinstance(receipt.body, Recalled)
-    return receipt.body.watermark
 
 
 def check_model(view: View) -> list[CheckResult]:
@@ -211,9 +207,9 @@ def check_model(view: View) -> list[CheckResult]:
     if not model.is_local or vectors is None or not len(vectors):
         return []
     docs = sorted({len(rows) * place // _EMBEDDED for place in range(_EMBEDDED)})
-    there = [(doc, kept) for doc in docs if (kept := vectors.floats(doc)).any()]
-    again = model.embed([rows.take([doc])[0].text for doc, _ in there])
-    cosines = [float(np.dot(kept, one)) for (_, kept), one in zip(there, again, strict=True)]
+    stored = [(doc, vector) for doc in docs if (vector := vectors.floats(doc)).any()]
+    again = model.embed([rows.take([doc])[0].text for doc, _ in stored])
+    cosines = [float(np.dot(old, new)) for (_, old), new in zip(stored, again, strict=True)]
     least = min(cosines, default=1.0)
     is_same = least >= _SAME
     detail = f"{len(cosines)} texts embedded again, cosine with their vectors at least {least:.2f}"
@@ -230,23 +226,24 @@ def check_visible(view: View, now: int) -> list[CheckResult]:
     """
     rows = view.snapshots.rows
     projects: list[str] = rows.projects.column("name").to_pylist()
-    gone = ~rows.equal("state", (ACTIVE,)) | (rows.expires_at <= now)
-    asked = [(other, other.project) for other in _some(view, gone)]
-    for one in _some(view, ~gone & ~rows.lacks("project")):
-        others = [name for name in projects if not holds_in(one.project, name)]
-        asked.append((one, others[len(asked) % len(others)] if others else f"not {one.project}"))
+    ended = ~rows.equal("state", (ACTIVE,)) | (rows.expires_at <= now)
+    hidden = [(memory, memory.project) for memory in _some(view, ended)]
+    for memory in _some(view, ~ended & ~rows.lacks("project")):
+        others = [name for name in projects if not holds_in(memory.project, name)]
+        other = others[len(hidden) % len(others)] if others else f"not {memory.project}"
+        hidden.append((memory, other))
     wrong: dict[str, None] = {}
-    for memory, project in asked:
+    for memory, project in hidden:
         those = Filter(now=now, project=project)
         question = Question(text=memory.text[:_OWN_WORDS], filter=those, top_k=10, mode="lexical")
         for hit in recall(view, question).hits:
-            one = hit.memory
-            is_over = one.expires_at is not None and one.expires_at <= now
-            if one.state != ACTIVE or is_over or not holds_in(one.project, project):
-                wrong[one.id] = None
-    if not asked:
+            came = hit.memory
+            is_over = came.expires_at is not None and came.expires_at <= now
+            if came.state != ACTIVE or is_over or not holds_in(came.project, project):
+                wrong[came.id] = None
+    if not hidden:
         return []
-    detail = f"{len(asked)} memories asked for that are put away, or of another project"
+    detail = f"{len(hidden)} memories asked for that are put away, or of another project"
     if wrong:
         detail += f"; {plural(len(wrong), 'memory')} came back all the same"
     return [
@@ -269,27 +266,25 @@ def _some(view: View, mask: Mask) -> list[Memory]:
     return [memory for memory in few if tokenizer.terms(memory.text)]
 
 
-def _questions(made: Build, most: int) -> Iterator[tuple[Event, Basis]]:
-    """Yield the newest different questions that brought something, and what decided the answers."""
-    page = receipts.page(made.log, receipts.Wanted(silent=False), LOOKED_AT)
-    known: set[tuple[str, str | None]] = set()
+def _questions(build: Build, most: int) -> Iterator[tuple[Event, Basis]]:
+    """Yield the newest different questions that brought something, each with its basis."""
+    page = receipts.page(build.log, receipts.Wanted(silent=False), LOOKED_AT)
+    questions: set[tuple[str, str | None]] = set()
     for receipt in page.receipts:
-        body = receipt.body
-        assert isinstance(body, Recalled)
-        if skip_reason(body, made.embedder) or body.basis is None or len(known) == most:
+        body = recalled(receipt)
+        if skip_reason(body, build.embedder) or body.basis is None or len(questions) == most:
             continue
-        if (asked := (body.query, receipt.project)) not in known:
-            known.add(asked)
+        if (question := (body.query, receipt.project)) not in questions:
+            questions.add(question)
             yield receipt, body.basis
 
 
 def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
-    """Return how a question is answered now; None where nothing of then is as it was.
+    """Return the answer to a question now; None where nothing of then is as it was.
 
     Where that is another answer, it is asked once more without what the memory just grew by.
     """
-    body, rows = receipt.body, asking.view.snapshots.rows
-    assert isinstance(body, Recalled)
+    body, rows = recalled(receipt), asking.view.snapshots.rows
     memories = [rows.find(hit.id) for hit in body.hits]
     same = {
         memory.id
@@ -307,14 +302,14 @@ def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
         and same.isdisjoint(_named([hit]))  # else it says what came back then
     }
     first = hits[: question.top_k]
-    shown = tuple(hit.memory.id for hit in first if hit.memory.id in newer)
-    is_taken_over = same.isdisjoint(_named(first)) and 2 * len(shown) > len(first)
+    newer_first = tuple(hit.memory.id for hit in first if hit.memory.id in newer)
+    is_taken_over = same.isdisjoint(_named(first)) and 2 * len(newer_first) > len(first)
     back, begins_otherwise = _compare(hits, receipt, question.top_k, same)
     if (2 * back < len(same) or begins_otherwise) and (
         grown := asking.rows_grown_since(body.watermark)
     ):
-        left = _Without(**asdict(question.filter), left_out=grown)
-        again = _hits(asking.view, replace(question, filter=left), body)
+        conditions = _Without(**asdict(question.filter), left_out=grown)
+        again = _hits(asking.view, replace(question, filter=conditions), body)
         back_then, begins_otherwise = _compare(again, receipt, question.top_k, same)
         back = max(back, back_then)
     return Answered(
@@ -324,7 +319,7 @@ def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
         is_taken_over=is_taken_over,
         begins_newer=bool(first and first[0].memory.id in newer),
         begins_otherwise=begins_otherwise,
-        newer=shown,
+        newer=newer_first,
     )
 
 
@@ -342,8 +337,7 @@ def _compare(hits: Sequence[Hit], receipt: Event, top_k: int, same: Set[str]) ->
     """Return how many of the memories of then are among the hits that are as old as the receipt,
     and whether another one comes first.
     """
-    body = receipt.body
-    assert isinstance(body, Recalled)
+    body = recalled(receipt)
     old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]
     first_then = body.hits[0].id
     return (
@@ -354,7 +348,7 @@ def _compare(hits: Sequence[Hit], receipt: Event, top_k: int, same: Set[str]) ->
 
 
 def _named(hits: Sequence[Hit]) -> set[str]:
-    """Return the memories that some hits bring: themselves, copies, and what they replaced or were
+    """Return the ids of some hits, of their copies, and of the memories that they replaced or were
     made of.
     """
     return {
@@ -372,12 +366,10 @@ def _named(hits: Sequence[Hit]) -> set[str]:
 def _past_answers(
     asking: Asking, answers: Sequence[Answered], now: int, earlier: Manifest | None
 ) -> CheckResult:
-    """Return whether the candidate answers as recalls of then were answered."""
+    """Return the check that the candidate answers past recalls as they were answered."""
     outcome = _outcome(answers, answers)
-    before = [
-        result for result in (earlier.checks if earlier else ()) if result.name == PAST_ANSWERS
-    ]
-    points = canaries.trend(before[0]) if before else ()
+    before = canaries.check_of(earlier, PAST_ANSWERS) if earlier else None
+    points = canaries.trend(before) if before else ()
     led = sum(answer.begins_otherwise for answer in answers)
     detail = f"{outcome.hits} of {outcome.asked} past questions bring back what they did"
     if led:
@@ -387,7 +379,7 @@ def _past_answers(
     if failed and not warns and not _fails(answers, _not_by_growth(asking, answers), points):
         detail += ": the memory grew, and what it knew then still answers as it did"
         warns, cure = True, ""
-    said = {
+    metadata = {
         "missed": [canary.id for canary in outcome.missed],
         "trend": [*points, (now, outcome.hits, outcome.asked)][-canaries.TREND :],
     }
@@ -396,14 +388,14 @@ def _past_answers(
         not failed,
         detail,
         CANARIES,
-        msgspec.to_builtins(said),
+        msgspec.to_builtins(metadata),
         cure=cure if failed else "",
         warns=failed and warns,
     )
 
 
 def _outcome(answers: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome:
-    """Return what past questions said, where only those that are `blamed` may have missed."""
+    """Return the outcome of past questions, where only those that are `blamed` may have missed."""
     missed = [answer for answer in blamed if not answer.is_back]
     return Outcome(
         len(answers), tuple(Canary(answer.receipt.id, answer.body.query) for answer in missed)
@@ -413,7 +405,7 @@ def _outcome(answers: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome
 def _fails(
     answers: Sequence[Answered], blamed: Sequence[Answered], points: Sequence[Point]
 ) -> bool:
-    """Return whether the questions that are `blamed`, of all, are too many to publish."""
+    """Tell whether the questions that are `blamed`, of all, are too many to publish."""
     outcome = _outcome(answers, blamed)
     fell = canaries.has_fallen(outcome, points) and outcome.share < DOUBTED_BELOW
     led = sum(answer.begins_otherwise for answer in blamed)
@@ -433,7 +425,7 @@ def _not_by_growth(asking: Asking, answers: Sequence[Answered]) -> list[Answered
     grown = {
         answer.receipt.id: answer
         for answer in wrong
-        if asking.rows_grown_since(_watermark(answer.receipt))
+        if asking.rows_grown_since(answer.body.watermark)
     }
     if new[True] >= new[False] or not grown:
         return wrong
@@ -447,25 +439,25 @@ def _not_by_growth(asking: Asking, answers: Sequence[Answered]) -> list[Answered
     return [answer for answer in wrong if answer.receipt.id not in explained]
 
 
-def _newcomers(asking: Asking, found: Sequence[Answered]) -> CheckResult:
-    """Return whether new memories from elsewhere leave past answers in place."""
-    made, share = asking.made, asking.share_from_elsewhere
-    released = quarantine.releases(made.log, made.watermark)
-    answers = Counter(id_ for answer in found for id_ in answer.newer if id_ not in released)
-    usual = Counter(hit.id for answer in found for hit in answer.body.hits)
-    many = max(FEWEST / 2, MOST_OF_ONE * len(found), *usual.values())
-    alone = tuple(id_ for id_, count in answers.most_common() if count > many)
-    taken_over = sum(answer.is_taken_over for answer in found)
-    first = sum(answer.begins_newer for answer in found)
-    most_first = max(MOST_BEGUN_NEWER, TIMES_THEIR_SHARE * share) * len(found)
+def _newcomers(asking: Asking, answers: Sequence[Answered]) -> CheckResult:
+    """Return the check that new memories from elsewhere leave past answers in place."""
+    build, share = asking.made, asking.share_from_elsewhere
+    released = quarantine.releases(build.log, build.watermark)
+    newer = Counter(id_ for answer in answers for id_ in answer.newer if id_ not in released)
+    usual = Counter(hit.id for answer in answers for hit in answer.body.hits)
+    many = max(FEWEST / 2, MOST_OF_ONE * len(answers), *usual.values())
+    alone = tuple(id_ for id_, count in newer.most_common() if count > many)
+    taken_over = sum(answer.is_taken_over for answer in answers)
+    first = sum(answer.begins_newer for answer in answers)
+    most_first = max(MOST_BEGUN_NEWER, TIMES_THEIR_SHARE * share) * len(answers)
     failed = (
         bool(alone)
-        or taken_over > max(FEWEST / 2, MOST_TAKEN_OVER * len(found))
+        or taken_over > max(FEWEST / 2, MOST_TAKEN_OVER * len(answers))
         or first > max(FEWEST / 2, most_first)
     )
     detail = (
         "new memories from elsewhere take over the answers to "
-        f"{taken_over} of {len(found)} past questions"
+        f"{taken_over} of {len(answers)} past questions"
     )
     if first:
         detail += f", and come first in {first}"
@@ -476,9 +468,9 @@ def _newcomers(asking: Asking, found: Sequence[Answered]) -> CheckResult:
         not failed,
         detail,
         CANARIES,
-        alone=() if made.accepts else alone,
+        alone=() if build.accepts else alone,
         cure=(_RELEASE if alone else _FORGET) if failed else "",
-        warns=failed and made.accepts,
+        warns=failed and build.accepts,
         memories=alone[:3],
     )
 

@@ -11,7 +11,7 @@ under other settings instead, and a `Way` with another model.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Literal, cast
 
@@ -77,8 +77,13 @@ class Replayed(msgspec.Struct, frozen=True):
 
     @property
     def before(self) -> Recalled:
-        assert isinstance(self.receipt.body, Recalled)
-        return self.receipt.body
+        return recalled(self.receipt)
+
+
+def recalled(receipt: Event) -> Recalled:
+    """Return the body of a receipt."""
+    assert isinstance(receipt.body, Recalled)
+    return receipt.body
 
 
 def replay(
@@ -92,8 +97,8 @@ def replay(
 
     `choices` are today's; of them only what a receipt does not say is taken.
     """
-    for (found,) in replay_ways(log, receipts, choices, [Way(embedder, change)]):
-        yield found
+    for (replayed,) in replay_ways(log, receipts, choices, [Way(embedder, change)]):
+        yield replayed
 
 
 def replay_ways(
@@ -103,15 +108,14 @@ def replay_ways(
 
     The log is read once for each model. What the first way's model did not answer is skipped.
     """
-    asked: list[tuple[int, int, int, Event, Basis]] = []
+    answerable: list[tuple[Event, Basis]] = []
     for receipt in receipts:
-        body = receipt.body
-        assert isinstance(body, Recalled)
+        body = recalled(receipt)
         if why := skip_reason(body, ways[0].embedder):
             yield (Replayed(receipt, "skipped", why=why),) * len(ways)
         elif body.basis is not None:
-            asked.append((body.basis.built, body.watermark, receipt.seq, receipt, body.basis))
-    asked.sort(key=lambda one: one[:3])
+            answerable.append((receipt, body.basis))
+    answerable.sort(key=lambda pair: (pair[1].built, recalled(pair[0]).watermark, pair[0].seq))
     moments = _moments_of_publication(log)
     with temporary_folder("replay") as folder, ExitStack() as opened:
         pasts: dict[str, Past] = {}
@@ -119,18 +123,15 @@ def replay_ways(
             if (model := way.embedder.model) not in pasts:
                 pasts[model] = Past(log, folder / str(len(pasts)), way.embedder)
                 opened.callback(pasts[model].close)
-        for built, watermark, _, receipt, basis in asked:
-            settings = msgspec.structs.replace(
-                settings_of(basis, choices), explore=0.0, trial=_trial(receipt)
-            )
+        for receipt, basis in answerable:
+            body = recalled(receipt)
+            moment = basis.moment or moments.get((body.manifest, basis.built))
             replays = []
             for way in ways:
                 past = pasts[way.embedder.model]
-                published = (cast(Recalled, receipt.body).manifest, built)
-                moment = basis.moment or moments.get(published)
-                reader = past.advance(built, watermark, moment)
+                reader = past.advance(basis.built, body.watermark, moment)
                 memory = OpenTenant(past.tenant, past.log, reader)
-                replays.append(_ask_again(log, memory, way, receipt, basis, settings))
+                replays.append(_ask_again(log, memory, way, receipt, basis, choices))
             yield tuple(replays)
 
 
@@ -140,28 +141,29 @@ def ask_now(
     """Yield each of some receipts asked again now, of a memory as it is."""
     way = Way(opened.reader.embedder)
     for receipt in receipts:
-        body = receipt.body
-        assert isinstance(body, Recalled)
+        body = recalled(receipt)
         if why := skip_reason(body, way.embedder):
             yield Replayed(receipt, "skipped", why=why)
         elif body.basis is not None:
-            settings = msgspec.structs.replace(
-                settings_of(body.basis, choices), explore=0.0, trial=_trial(receipt)
-            )
             event = replace(receipt, at=now)  # what has expired since is no loss
-            yield _ask_again(opened.log, opened, way, event, body.basis, settings)
+            yield _ask_again(opened.log, opened, way, event, body.basis, choices)
 
 
 def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
     """Return to when an earlier version counted ages, whose receipts do not tell: by a manifest
     that is still there, and how many events it holds.
     """
-    kept = manifests.list_manifests(Tenant("owner", log.path.parent))
+    published = manifests.list_manifests(Tenant("owner", log.path.parent))
     return {
         (manifest.number, manifest.watermark): manifest.age_reference
-        for manifest in kept
+        for manifest in published
         if not manifest.moment
     }
+
+
+def askable(receipts: Iterable[Event], embedder: Embedder) -> list[Event]:
+    """Return the receipts that can be asked again with a model, in their order."""
+    return [receipt for receipt in receipts if not skip_reason(recalled(receipt), embedder)]
 
 
 def skip_reason(body: Recalled, embedder: Embedder) -> str:
@@ -186,13 +188,20 @@ def _ask_again(
     way: Way,
     receipt: Event,
     basis: Basis,
-    settings: Choices,
+    today: Choices,
 ) -> Replayed:
-    body = receipt.body
-    assert isinstance(body, Recalled)
-    choices = way.change(settings) if way.change else settings
+    """Return a receipt asked again one way; of today's choices what it does not say is taken."""
+    body = recalled(receipt)
+    # the trial that a recall was part of goes on for ever
+    trial = Trial(body.trial.plan, set=body.trial.set) if body.trial else Trial()
+    choices = replace(settings_of(basis, today), explore=0.0, trial=trial)
+    if way.change:
+        choices = way.change(choices)
+    router = None
+    if body.route is not None:  # as it was routed, or by a policy where it was at all
+        actions = body.route.actions
+        router = Router(way.policy or dict.fromkeys(STATES, actions), tuple(actions))
     began = time.perf_counter()
-    router = _router(body, way.policy)
     if body.door == "prompt":
         call = _call(log, opened, receipt, choices)
         prompt = call.event.prompt
@@ -208,14 +217,16 @@ def _ask_again(
         answered, characters = block.text.encode(), len(block.text)
     else:
         question = replace(_question(receipt, basis, choices), router=router)
-        other = _other_choices(receipt, basis, choices)
+        other = choices.trial.other_choices(choices, receipt.at)
+        if other is not None:  # tried beside them; what the recall asked for stays
+            other = replace(other, **{name: getattr(choices, name) for name in basis.requested})
 
         def ask(view: View) -> Answer:
-            given = recall(view, question)
+            answer = recall(view, question)
             if other is None:
-                return given
+                return answer
             changed = replace(_question(receipt, basis, other), router=router)
-            return join_answers(given, recall(view, changed), receipt.id)
+            return join_answers(answer, recall(view, changed), receipt.id)
 
         answer = opened.reader.answer(ask)
         answered = msgspec.json.encode(receipt_hits(answer.hits))
@@ -230,20 +241,19 @@ def _ask_again(
 
 
 def question_of(receipt: Event, basis: Basis, choices: Choices) -> Question:
-    """Return what a recall asked, under the settings of then and without a router."""
+    """Return the question of a recall, under the settings of then and without a router."""
     return _question(receipt, basis, settings_of(basis, choices))
 
 
 def _question(receipt: Event, basis: Basis, choices: Choices) -> Question:
-    """Return what a recall asked, under some settings and without a router."""
-    body = receipt.body
-    assert isinstance(body, Recalled)
-    asked: dict[str, Any] = {
+    """Return the question of a recall, under some settings and without a router."""
+    body = recalled(receipt)
+    conditions: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in basis.narrowed.items()
     }
     project = "" if basis.no_project else receipt.project
-    those = Filter(now=receipt.at, project=project, **asked)
+    those = Filter(now=receipt.at, project=project, **conditions)
     return replace(
         default_question(body.query, those, choices),
         mode=cast(Any, body.mode),
@@ -251,37 +261,13 @@ def _question(receipt: Event, basis: Basis, choices: Choices) -> Question:
     )
 
 
-def _trial(receipt: Event) -> Trial:
-    """Return the trial that a recall was part of, which goes on for ever; else none."""
-    assert isinstance(receipt.body, Recalled)
-    tried = receipt.body.trial
-    return Trial(tried.plan, set=tried.set) if tried else Trial()
-
-
-def _other_choices(receipt: Event, basis: Basis, choices: Choices) -> Choices | None:
-    """Return the settings that were tried beside those of a recall; what it asked for stays."""
-    if (other := choices.trial.other_choices(choices, receipt.at)) is None:
-        return None
-    payload = {name: getattr(choices, name) for name in basis.requested}
-    return msgspec.structs.replace(other, **payload)
-
-
-def _router(body: Recalled, policy: Policy | None) -> Router | None:
-    """Return the router that routes as a recall was routed, or by a policy where it was at all."""
-    if body.route is None:
-        return None
-    actions = body.route.actions
-    return Router(policy or dict.fromkeys(STATES, actions), tuple(actions))
-
-
 def _call(log: EventLog, opened: OpenTenant, receipt: Event, choices: Choices) -> Call:
     """Return the prompt of a receipt as the hook had it, after what its session had done."""
-    assert isinstance(receipt.body, Recalled)
     before = [
         other for other in log.session_events(receipt.session or "") if other.seq < receipt.seq
     ]
     event = HookEvent(
-        receipt.agent or "", "prompt", receipt.session or "", prompt=receipt.body.query
+        receipt.agent or "", "prompt", receipt.session or "", prompt=recalled(receipt).query
     )
     call = Call(event, opened, choices, receipt.project or "", receipt.at)
     vars(call)["journal"] = SessionEvents(before)  # what waited to be written was known, too

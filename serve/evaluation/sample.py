@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from serve.evaluation.drift import find_verdicts
-from store.log.event_kinds import Recalled
+from serve.evaluation.replay import recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
 
@@ -33,8 +33,8 @@ def choose_recalls(log: EventLog, receipts: Sequence[Event], most: int) -> list[
         event for event in different if event.id not in helped and times[_question(event)] > 1
     ]
     first = list(islice(_take_turns(telling), int(_FIRST * most)))
-    known = {event.id for event in first}
-    others = (event for event in _take_turns(different) if event.id not in known)
+    first_ids = {event.id for event in first}
+    others = (event for event in _take_turns(different) if event.id not in first_ids)
     chosen = {event.id for event in (*first, *islice(others, most - len(first)))}
     return [event for event in receipts if event.id in chosen]
 
@@ -43,7 +43,7 @@ def _take_turns(receipts: Iterable[Event]) -> Iterator[Event]:
     """Yield receipts, one of each door, project and outcome in turns, each the newest first."""
     groups: dict[tuple[str | None, bool, str | None], list[Event]] = {}
     for event in receipts:
-        body = _body(event)
+        body = recalled(event)
         groups.setdefault((body.door, bool(body.hits), event.project), []).append(event)
     # the projects of a door and outcome share its turn, so that many of them outnumber nobody
     queues: dict[tuple[str | None, bool], Iterator[Event]] = {}
@@ -56,19 +56,14 @@ def _take_turns(receipts: Iterable[Event]) -> Iterator[Event]:
 def _round_robin(queues: Sequence[Iterator[Event]]) -> Iterator[Event]:
     waiting = list(queues)
     while waiting:
-        left = []
+        unfinished = []
         for queue in waiting:
             if (event := next(queue, None)) is not None:
                 yield event
-                left.append(queue)
-        waiting = left
+                unfinished.append(queue)
+        waiting = unfinished
 
 
 def _question(receipt: Event) -> tuple[str, str | None, str | None]:
-    body = _body(receipt)
+    body = recalled(receipt)
     return body.query.strip(), receipt.project, body.door
-
-
-def _body(receipt: Event) -> Recalled:
-    assert isinstance(receipt.body, Recalled)
-    return receipt.body

@@ -13,9 +13,8 @@ import numpy as np
 
 from serve.evaluation import canaries, dataset
 from serve.evaluation.canaries import Canary, Point
-from serve.evaluation.dataset import Workspace
 from serve.evaluation.harness import run_queries
-from serve.evaluation.report import Scores, Silence, score_report
+from serve.evaluation.report import Report, Scores, Silence, score_report
 from serve.hooks.call import Call
 from serve.hooks.prompt import answer_prompt
 from serve.hosts.event import HookEvent
@@ -77,7 +76,7 @@ def selftest(
     choices: Choices,
     now: int,
 ) -> Selftest:
-    """Return what was found of a tenant and its published manifest.
+    """Probe a tenant and its published manifest.
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
@@ -85,20 +84,24 @@ def selftest(
     before = canaries.trend(check) if check else ()
     outcome = canaries.over(tenant, manifest, embedder, choices, now)
     came_back = f"{outcome.hits} of {outcome.asked} canaries came back"
+    history = "no build has asked for canaries yet"
+    back, asked = canaries.total(before)
+    if asked:
+        history = f"{back / asked:.1%} of {asked:,} came back over {len(before)} builds"
     probes = (
         _log(log),
         Probe("recall", not outcome.is_doubted, came_back),
-        Probe("trend", not canaries.has_fallen(outcome, before), _history(before)),
+        Probe("trend", not canaries.has_fallen(outcome, before), history),
         _vectors(manifest, embedder),
         _round_trip(tenant, manifest, embedder, choices, now),
         _silence(tenant, log, embedder, choices, now),
     )
-    return Selftest(probes, outcome.missed, tuple(before))
+    return Selftest(probes, outcome.missed, before)
 
 
 def selftest_apart(embedder: Embedder, choices: Choices, now: int) -> Selftest:
-    """Return what was found of a small memory that is built for the test and deleted after it: for
-    a home where nothing is built yet.
+    """Probe a small memory that is built for the test and deleted after it: for a home where
+    nothing is built yet.
     """
     with temporary_folder("selftest") as folder:
         apart = tenants.tenant(folder, DEFAULT_TENANT)
@@ -110,27 +113,18 @@ def selftest_apart(embedder: Embedder, choices: Choices, now: int) -> Selftest:
 
 
 def _log(log: EventLog) -> Probe:
-    """Look at the newest events: their hashes, and their numbers but for those that are said to be
-    lost.
-    """
+    """Look at the newest events: their hashes, and their numbers but for the known gaps."""
     head = log.head()
     first = max(0, head - EVENTS)
     try:
         read = sum(1 for _ in log.read(first, head))
-        lost = sum(max(0, last - max(first, one - 1)) for one, last in integrity.gaps(log))
+        lost = sum(max(0, last - max(first, start - 1)) for start, last in integrity.gaps(log))
     except LogError as error:
         return Probe("log", False, str(error))
     missing = head - first - read - lost
     if missing:
         return Probe("log", False, f"{missing} of the newest {head - first:,} events are missing")
     return Probe("log", True, f"the newest {read:,} of {head:,} events are intact")
-
-
-def _history(before: Sequence[Point]) -> str:
-    asked, back = sum(one[2] for one in before), sum(one[1] for one in before)
-    if not asked:
-        return "no build has asked for canaries yet"
-    return f"{back / asked:.1%} of {asked:,} came back over {len(before)} builds"
 
 
 def _vectors(manifest: Manifest, embedder: Embedder) -> Probe:
@@ -185,21 +179,17 @@ def _silence(
     """Say what people say to an agent as a prompt's hook; nothing must come, nor be written."""
     open_tenant = OpenTenant(tenant, log, Reader(tenant, log, embedder))
     choices = msgspec.structs.replace(choices, remember_words=False)
-    said = list(_small_talk())
+    lines = (dataset.CHECK_SET / "silence.jsonl").read_text(encoding="utf-8").splitlines()
+    queries = (msgspec.json.decode(line, type=dict[str, str]) for line in lines)
+    prompts = [query["query"] for query in queries if query["kind"] == "small talk"]
     broken = []
-    for number, prompt in enumerate(said):
+    for number, prompt in enumerate(prompts):
         event = HookEvent("selftest", "prompt", f"selftest-{now}-{number}", prompt=prompt)
         if answer_prompt(Call(event, open_tenant, choices, "", now)).context:
             broken.append(prompt)
     if broken:
         return Probe("silence", False, f"small talk returns memories: {broken[0]!r}")
-    return Probe("silence", True, f"{len(said)} prompts of small talk return nothing")
-
-
-def _small_talk() -> Iterator[str]:
-    lines = (dataset.CHECK_SET / "silence.jsonl").read_text(encoding="utf-8").splitlines()
-    queries = (msgspec.json.decode(line, type=dict[str, str]) for line in lines)
-    return (query["query"] for query in queries if query["kind"] == "small talk")
+    return Probe("silence", True, f"{len(prompts)} prompts of small talk return nothing")
 
 
 # Quality on the check set. The floors are no targets: they lie well below what the lexical embedder
@@ -223,21 +213,21 @@ class Quality(msgspec.Struct, frozen=True):
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
-        """What lies beyond a floor, in words; nothing where recall works."""
+        """The measures beyond a floor, in words; nothing where recall works."""
         return tuple(_shortfalls(self))
 
 
 def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) -> Quality:
-    """Return what the check set gives under some settings; its tenants are left in `home`."""
+    """Measure the check set under some settings; its tenants are left in `home`."""
     workspaces = dataset.read_workspaces(dataset.CHECK_SET)
     ran = run_queries(workspaces, home, choices, "auto", cache=cache)
     results = {result.query_id: result for result in ran.results}
-    project, languages = (
-        score_report(
-            _with_prefix(workspaces, prefix), results, "memory", bar=choices.min_confidence or SURE
-        )
-        for prefix in (dataset.PROJECT, dataset.LANGUAGES)
-    )
+
+    def report_of(prefix: str) -> Report:
+        chosen = [workspace for workspace in workspaces if workspace.name.startswith(prefix)]
+        return score_report(chosen, results, "memory", bar=choices.min_confidence or SURE)
+
+    project, languages = report_of(dataset.PROJECT), report_of(dataset.LANGUAGES)
     return Quality(
         project=project.overall,
         categories=project.categories,
@@ -254,10 +244,6 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
         },
         notices=ran.notices,
     )
-
-
-def _with_prefix(workspaces: tuple[Workspace, ...], prefix: str) -> tuple[Workspace, ...]:
-    return tuple(workspace for workspace in workspaces if workspace.name.startswith(prefix))
 
 
 def _shortfalls(quality: Quality) -> Iterator[str]:
