@@ -100,7 +100,7 @@ class Search(msgspec.Struct, frozen=True):
         return self.reader.answer(lambda view: ask_as_routed(view, self.question)).hits
 
     def _find(self, look_at: Callable[[Hits], object], since: int) -> Change:
-        """Return the event since which what is looked at of the answer is as now."""
+        """Return the event since which `look_at` gives the same of the answer as now."""
         head, now = self.log.head(), look_at(self._now())
         with ExitStack() as opened:
             folds = _Folds(self.log, self.reader.embedder, self.question, opened)
@@ -160,8 +160,8 @@ class _Folds:
 
     def keep(self) -> None:
         """Let the next folds grow from the last."""
-        kept, self._kept, self._last = self._kept, self._last, None
-        self._drop(kept)
+        self._drop(self._kept)
+        self._kept, self._last = self._last, None
 
     def _close(self) -> None:
         self._drop(self._last)

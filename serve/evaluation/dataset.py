@@ -13,7 +13,7 @@ Times are ISO 8601, UTC where they name no zone. Other fields are left alone.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
@@ -125,11 +125,19 @@ def read_workspaces(folder: Path, only: str = "") -> tuple[Workspace, ...]:
         raise InvalidInput(f"{index} names no workspace that starts with {only!r}")
     prompts = folder / "silence.jsonl"
     silence = list(_lines(prompts, Prompt, _id)) if prompts.exists() else []
-    workspaces = tuple(_workspace(folder, name, silence) for name in chosen)
-    asked = Counter(one.id for each in workspaces for one in each.asked)
-    if repeated := [id_ for id_, times in asked.items() if times > 1]:
+    workspaces = []
+    for name in chosen:
+        path = folder / name / "memories.jsonl"
+        memories = tuple(_lines(path, Memory, _id))
+        if not memories:
+            raise SourceError(f"{path} holds no memory: take {name} out of index.json")
+        queries = tuple(_lines(folder / name / "queries.jsonl", Query, _id))
+        own = tuple(prompt for prompt in silence if prompt.workspace == name)
+        workspaces.append(Workspace(name, memories, queries, own))
+    times = Counter(query.id for workspace in workspaces for query in workspace.asked)
+    if repeated := [id_ for id_, count in times.items() if count > 1]:
         raise SourceError(f"{folder}: two queries or prompts have the id {repeated[0]!r}")
-    return workspaces
+    return tuple(workspaces)
 
 
 def read_results(path: Path) -> dict[str, Result]:
@@ -137,21 +145,10 @@ def read_results(path: Path) -> dict[str, Result]:
     return {result.query_id: result for result in _lines(path, Result, attrgetter("query_id"))}
 
 
-def _workspace(folder: Path, name: str, silence: Sequence[Prompt]) -> Workspace:
-    path = folder / name / "memories.jsonl"
-    memories = tuple(_lines(path, Memory, _id))
-    if not memories:
-        raise SourceError(f"{path} holds no memory: take {name} out of index.json")
-    queries = tuple(_lines(folder / name / "queries.jsonl", Query, _id))
-    return Workspace(
-        name, memories, queries, tuple(prompt for prompt in silence if prompt.workspace == name)
-    )
-
-
 def _lines(path: Path, kind: type[T], id_of: Callable[[T], str]) -> Iterator[T]:
     """Yield the values of a file, one a line; an empty line is passed over, an id twice is not."""
     decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
-    seen: dict[str, int] = {}
+    line_of: dict[str, int] = {}
     for number, line in enumerate(_bytes(path).split(b"\n"), 1):
         if not line.strip():
             continue
@@ -159,7 +156,7 @@ def _lines(path: Path, kind: type[T], id_of: Callable[[T], str]) -> Iterator[T]:
             value = decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SourceError(f"{path} line {number}: {error}") from error
-        if (first := seen.setdefault(id_of(value), number)) != number:
+        if (first := line_of.setdefault(id_of(value), number)) != number:
             raise SourceError(f"{path} line {number}: the id is that of line {first}")
         yield value
 

@@ -30,7 +30,7 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 def list_arrivals(log: EventLog, after: int, until: int) -> Mapping[str, Arrival]:
-    """Return how each memory of the events with `after` < seq <= `until` came in, by its id.
+    """Return the arrival of each memory of the events with `after` < seq <= `until`, by its id.
 
     What a job made came in as what it was made of; of older memories, as the user's own.
     """
@@ -54,6 +54,6 @@ def list_arrivals(log: EventLog, after: int, until: int) -> Mapping[str, Arrival
 
 
 def _is_note(event: Event) -> bool:
-    """Return whether an event records what neither a job made nor a prompt said."""
+    """Tell whether an event records a memory that neither a job made nor a prompt said."""
     body = event.body
     return isinstance(body, Recorded) and body.made is None and body.source != FROM_PROMPT

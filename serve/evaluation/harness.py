@@ -82,24 +82,27 @@ def run_queries(
     results: list[Result] = []
     refused: list[str] = []
     notices: dict[str, None] = {}
+    unrecorded = replace(choices, record=())  # a measurement leaves the memory as it is
     for workspace in workspaces:
         with _build_workspace(workspace, home, model, refused, on_progress) as tenant:
             on_progress(workspace.name, "ask")
             ids = {_id(workspace, memory): memory.id for memory in workspace.memories}
-            shown = {short_id(id_): own for id_, own in ids.items()}
-            for asked in workspace.asked:
-                request = _request(asked, mode)
-                at = _question_time(workspace, asked)
+            by_short_id = {short_id(id_): own for id_, own in ids.items()}
+            for question in workspace.asked:
+                request = _request(question, mode)
+                at = _question_time(workspace, question)
                 payload, _ = answer(tenant.reader, request, choices, at)
                 hits = payload["hits"]
                 # what a job made takes a place and is relevant to nothing
                 ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
-                if isinstance(asked, Prompt) and read_intent(asked.query).is_idle:
+                if isinstance(question, Prompt) and read_intent(question.query).is_idle:
                     gate = 0.0  # a prompt's hook does not ask
-                block = _block(tenant, model, choices, asked, at)
-                said = tuple(shown.get(id_, id_) for id_ in _SAID.findall(block))
-                results.append(Result(asked.id, ranked, gate, said))
+                # the same as the prompt that begins a session
+                event = HookEvent("eval", "prompt", question.id, prompt=question.query)
+                block = prompt.answer_prompt(Call(event, tenant, unrecorded, "", at)).context
+                injected = tuple(by_short_id.get(id_, id_) for id_ in _SAID.findall(block))
+                results.append(Result(question.id, ranked, gate, injected))
                 if payload["degraded"]:
                     notices |= dict.fromkeys(payload["notices"])
         if cached is not None:
@@ -107,29 +110,20 @@ def run_queries(
     return Run(tuple(results), tuple(refused), tuple(notices))
 
 
-def _request(asked: Query | Prompt, mode: Mode) -> RecallRequest:
+def _request(question: Query | Prompt, mode: Mode) -> RecallRequest:
     return RecallRequest(
-        query=asked.query,
+        query=question.query,
         top_k=TOP_K,
         mode=mode,
-        until=asked.before_ts if isinstance(asked, Query) else None,
+        until=question.before_ts if isinstance(question, Query) else None,
         min_confidence=0.0,
         touch=False,
     )
 
 
-def _question_time(workspace: Workspace, asked: Query | Prompt) -> int:
-    own = (asked.query_ts or asked.before_ts) if isinstance(asked, Query) else None
+def _question_time(workspace: Workspace, question: Query | Prompt) -> int:
+    own = (question.query_ts or question.before_ts) if isinstance(question, Query) else None
     return micros(own) if own else newest(workspace)
-
-
-def _block(
-    tenant: OpenTenant, model: Embedder, choices: Choices, asked: Query | Prompt, at: int
-) -> str:
-    """Return what the prompt hook puts before the model, in a session that begins with this."""
-    event = HookEvent("eval", "prompt", asked.id, prompt=asked.query)
-    unrecorded = replace(choices, record=())  # a measurement leaves the memory as it is
-    return prompt.answer_prompt(Call(event, tenant, unrecorded, "", at)).context
 
 
 @contextmanager
@@ -154,9 +148,18 @@ def _build_workspace(
 
 
 def tenant_of(workspace: Workspace, home: Path, model: Embedder) -> Tenant:
-    """Return the tenant that a run writes a workspace to."""
+    """Return the tenant that a run writes a workspace to, named by the workspace's name and a
+    digest of its memories and the embedder.
+    """
     drafts = [_draft(workspace, memory) for memory in workspace.memories]
-    return tenants.tenant(home, _tenant_name(workspace, drafts, model))
+    # in groups: a run of 16 digits behind a name of digits looks like a token, and no tenant may
+    # be named by one
+    digest = sha256(msgspec.json.encode([model.model, drafts])).digest()[:8].hex("-", 2)
+    return tenants.tenant(home, f"{_slug(workspace.name)[:40] or 'workspace'}-{digest}")
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def newest(workspace: Workspace) -> int:
@@ -165,14 +168,14 @@ def newest(workspace: Workspace) -> int:
 
 
 def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:
-    """Return whether what is published is what a build would publish now."""
+    """Tell whether a build would publish now what is published."""
     try:
         manifest = manifests.current(tenant)
     except (NoManifest, SnapshotDamaged):
         return False
     wanted = {projection.name: projection.version for projection in catalog.all_projections(model)}
-    made = {name: ref.version for name, ref in manifest.projections.items()}
-    is_whole = made == wanted and not manifest.missing_vectors
+    built = {name: ref.version for name, ref in manifest.projections.items()}
+    is_whole = built == wanted and not manifest.missing_vectors
     return manifest.watermark == log.head() and is_whole
 
 
@@ -198,17 +201,6 @@ def _id(workspace: Workspace, memory: Memory) -> str:
     return derived_id(micros(memory.ts), workspace.name, memory.id)
 
 
-def _tenant_name(workspace: Workspace, drafts: Sequence[Draft], model: Embedder) -> str:
-    """Return the workspace's name and a digest of its memories and the embedder.
-
-    The digest is in groups: a run of 16 digits behind a name of digits looks like a token, and no
-    tenant may be named by one.
-    """
-    digest = sha256(msgspec.json.encode([model.model, drafts])).digest()[:8].hex("-", 2)
-    slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")[:40] or "workspace"
-    return f"{slug}-{digest}"
-
-
 # An embedder that asks its model once for each text, also over many runs. The vectors lie in a
 # folder for each model, keyed by the text's hash, in Arrow files: every `save` writes one more.
 # All of it can be deleted at any time.
@@ -217,20 +209,21 @@ Vector = npt.NDArray[np.float32]
 
 
 class CachedEmbedder:
-    """An embedder and what it said before. `save` keeps what is new for the next run."""
+    """An embedder and its earlier vectors. `save` keeps the new ones for the next run."""
 
     def __init__(self, embedder: Embedder, cache: Path) -> None:
         self.model, self.is_cheap = embedder.model, embedder.is_cheap
         self.is_local = embedder.is_local
         self._embedder = embedder
-        self._folder = cache / _folder_name(embedder.model)
+        digest = sha256(embedder.model.encode()).hexdigest()[:12]
+        self._folder = cache / f"{_slug(embedder.model)[-40:]}-{digest}"
         self._known = dict(_read(self._folder))
         self._new: dict[bytes, Vector] = {}
 
     @property
     def dimension(self) -> int:
-        known = next(iter(self._known.values()), None)
-        return self._embedder.dimension if known is None else len(known)
+        vector = next(iter(self._known.values()), None)
+        return self._embedder.dimension if vector is None else len(vector)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         return self._remembered(texts, [text_hash(text) for text in texts], self._embedder.embed)
@@ -249,15 +242,16 @@ class CachedEmbedder:
         embed: Callable[[Sequence[str]], Matrix],
     ) -> Matrix:
         missing = {
-            hash_: one for hash_, one in zip(hashes, texts, strict=True) if hash_ not in self._known
+            hash_: text
+            for hash_, text in zip(hashes, texts, strict=True)
+            if hash_ not in self._known
         }
         if missing:
-            made = embed(list(missing.values()))
-            new = dict(zip(missing, made, strict=True))
+            new = dict(zip(missing, embed(list(missing.values())), strict=True))
             self._known |= new
             self._new |= new
-        found = [self._known[hash_] for hash_ in hashes]
-        return np.stack(found) if found else np.zeros((0, self.dimension), np.float32)
+        vectors = [self._known[hash_] for hash_ in hashes]
+        return np.stack(vectors) if vectors else np.zeros((0, self.dimension), np.float32)
 
     def save(self) -> None:
         """Write what is new; raise InvalidInput where the folder cannot be written."""
@@ -278,14 +272,8 @@ class CachedEmbedder:
         self._new.clear()
 
 
-def _folder_name(model: str) -> str:
-    """Return a name that says which model, and is another for every id."""
-    slug = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[-40:]
-    return f"{slug}-{sha256(model.encode()).hexdigest()[:12]}"
-
-
 def _read(folder: Path) -> Iterator[tuple[bytes, Vector]]:
-    """Yield what earlier runs saved; a file that is not as it was written is dropped."""
+    """Yield the vectors that earlier runs saved, by hash; a damaged file is dropped."""
     for path in sorted(folder.glob("*.arrow")):
         try:
             table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()

@@ -102,30 +102,39 @@ def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Co
         for _, session, _, body in reversed(rows)
         if session and isinstance(body, SessionTold) and body.drawn is not None
     ]
-    before = _first_failures(log, now)
-    told: list[Event] = []
+    # when each failure was seen first, microseconds UTC
+    first_failures = {
+        _mark(body): at
+        for at, _, _, body in log_queries.bodies_between(
+            log, "action", 0, now + 1, '"passed":false'
+        )
+        if isinstance(body, Acted) and _has_failed(body)
+    }
+    told_events: list[Event] = []
     ended: list[Session] = []
     under_way = 0
     for session, draw in dict(draws).items():
         events = log.session_events(session)
-        if not _has_ended(events, now):
+        last = events[-1]
+        is_closed = isinstance(last.body, SessionTold) and last.body.stage == "ended"
+        if not is_closed and now - last.at <= _IDLE_US:
             under_way += 1
         elif any(isinstance(event.body, Prompted) for event in events):
             assert draw.drawn is not None
-            ended.append(Session(draw.drawn, draw.is_held_out, _values(events, before)))
-            told += [] if draw.is_held_out else events
+            ended.append(Session(draw.drawn, draw.is_held_out, _values(events, first_failures)))
+            told_events += [] if draw.is_held_out else events
     silent = sum(other.is_held_out for other in ended)
     return Comparison(
         len(ended) - silent,
         silent,
         under_way,
         tuple(difference(name, ended) for name in MEASURES) if ended else (),
-        _count_kinds(log, told, kind_of),
+        _count_kinds(log, told_events, kind_of),
     )
 
 
 def difference(measure: str, sessions: Sequence[Session]) -> Difference:
-    """Return how a measure differs between the arms of some sessions, the first drawn first."""
+    """Return a measure's difference between the arms of some sessions, the first drawn first."""
     values = np.array([session.values[measure] for session in sessions])
     silent = np.array([session.is_held_out for session in sessions])
     shares = np.array([session.share for session in sessions])
@@ -170,19 +179,14 @@ def _half_width(counts: Values) -> Values:
     return half
 
 
-def _has_ended(events: Sequence[Event], now: int) -> bool:
-    last = events[-1]
-    is_told = isinstance(last.body, SessionTold) and last.body.stage == "ended"
-    return is_told or now - last.at > _IDLE_US
-
-
-def _values(events: Sequence[Event], before: Mapping[str, int]) -> dict[str, float]:
-    """Return what is measured of a session; `before` is when each failure was first seen."""
+def _values(events: Sequence[Event], first_failures: Mapping[str, int]) -> dict[str, float]:
+    """Return the measures of a session; `first_failures` is when each failure was first seen."""
     prompts = [event for event in events if isinstance(event.body, Prompted)]
     failed = [
         event.body for event in events if isinstance(event.body, Acted) and _has_failed(event.body)
     ]
-    known = [act for act in failed if before.get(_mark(act), events[0].at) < events[0].at]
+    start = events[0].at
+    known = [act for act in failed if first_failures.get(_mark(act), start) < start]
     green = next((event for event in events if _is_green(event.body)), None)
     to_green = [event for event in prompts if green is None or event.seq < green.seq]
     return {
@@ -217,23 +221,15 @@ def _is_green(body: Body) -> bool:
 
 
 def _mark(act: Acted) -> str:
-    """Return by what a failure is known again: its last line, whatever its numbers are."""
+    """Return the mark by which a failure is known again: its last line, without its numbers."""
     lines = (act.error or act.output or act.command or act.tool).strip().splitlines()
     return _NUMBER.sub("#", lines[-1].strip()) if lines else act.tool
-
-
-def _first_failures(log: EventLog, now: int) -> dict[str, int]:
-    """Return when each failure was seen first, microseconds UTC."""
-    rows = log_queries.bodies_between(log, "action", 0, now + 1, '"passed":false')
-    return {
-        _mark(body): at for at, _, _, body in rows if isinstance(body, Acted) and _has_failed(body)
-    }
 
 
 def _count_kinds(
     log: EventLog, events: Sequence[Event], kind_of: Callable[[str], str | None]
 ) -> tuple[KindCount, ...]:
-    """Return the kinds of what prompts were answered with, the most often told first."""
+    """Return the kinds of the memories in answers to prompts, the most often told first."""
     receipts = [
         event
         for event in events

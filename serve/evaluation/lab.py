@@ -83,7 +83,7 @@ class LabQuestion(msgspec.Struct, frozen=True):
 
 
 def parse_parameters(sent: Parameters, choices: Choices) -> LabQuestion:
-    """Return what an address asks for; raise InvalidInput naming what is wrong with it."""
+    """Return the question of an address; raise InvalidInput naming what is wrong with it."""
 
     def text_of(name: str) -> str:
         return (sent.get(name) or "").strip()
@@ -119,14 +119,14 @@ def _parse_side(name: Literal["A", "B"], sent: Parameters, choices: Choices) -> 
         raise InvalidInput(f"setting {name}: {error}") from error
 
 
-def _side_parameters(what: str, values: Sequence[str], there_are: Sequence[str]) -> tuple[str, ...]:
-    if unknown := [value for value in values if value not in there_are]:
-        raise InvalidInput(f"`{what}` is {unknown[0]!r}: choose from {', '.join(there_are)}")
+def _side_parameters(name: str, values: Sequence[str], allowed: Sequence[str]) -> tuple[str, ...]:
+    if unknown := [value for value in values if value not in allowed]:
+        raise InvalidInput(f"`{name}` is {unknown[0]!r}: choose from {', '.join(allowed)}")
     return tuple(values)
 
 
 def request(question: LabQuestion, side: Side, usual: Choices, now: int) -> RecallRequest:
-    """Return what recall is asked under one of the settings: it leaves no receipt.
+    """Return the request to recall under one of the settings: it leaves no receipt.
 
     A bar or a number that is not that of the settings is meant: no router changes it then. Raise
     InvalidInput for a date that is none.
@@ -137,7 +137,7 @@ def request(question: LabQuestion, side: Side, usual: Choices, now: int) -> Reca
         "project": {ANY: None, NONE: ""}.get(question.project, question.project),
         "kinds": question.kinds,
         "tiers": question.tiers,
-        "tags": tuple(one for part in question.tags.split(",") if (one := part.strip())),
+        "tags": tuple(tag for part in question.tags.split(",") if (tag := part.strip())),
         "since": formatting.parse_optional_time(question.since, now),
         "until": formatting.parse_optional_time(question.until, now),
         "as_of": formatting.parse_optional_time("" if question.known else question.as_of, now),
@@ -241,9 +241,9 @@ class SideAnswer(msgspec.Struct, frozen=True):
     @property
     def columns(self) -> list[dict[str, str]]:
         """The columns of a table of the features: rank, evidence, signals."""
-        said = [{"title": EVIDENCE_LABELS.get(name, name)} for name in self.features]
-        weighed = [{"title": name.replace("_", " "), "class": "num"} for name in self.signals]
-        return [{"title": "#", "class": "num"}, *said, *weighed]
+        evidence = [{"title": EVIDENCE_LABELS.get(name, name)} for name in self.features]
+        signals = [{"title": name.replace("_", " "), "class": "num"} for name in self.signals]
+        return [{"title": "#", "class": "num"}, *evidence, *signals]
 
     def most(self, name: str) -> float:
         """Return the most that a sort of evidence adds to any hit."""
@@ -255,44 +255,38 @@ def answer_side(
 ) -> SideAnswer:
     """Return the answer under one setting; raise InvalidInput, as recall does."""
     payload, _ = answer(reader, request(question, side, usual, now), side.choices, now)
-    with reader.view() as view:
-        made = _block(view, payload["hits"], question.project or None)
-    return SideAnswer(side, payload, tuple(_stages(payload)), made)
+    notes = []
+    with reader.view() as view:  # the hits before a model, as a prompt's hook writes them
+        for hit in payload["hits"]:
+            memory = view.tail.find(hit["id"])
+            if memory is None:
+                continue
+            history = (view.tail.find(old["id"]) for old in hit.get("history", ()))
+            notes.append(
+                note(
+                    memory,
+                    question.project or None,
+                    conflicts_with=hit.get("conflicts_with"),
+                    history=[old for old in history if old is not None],
+                )
+            )
+    return SideAnswer(side, payload, _stages(payload), block(notes))
 
 
-def _stages(payload: Mapping[str, Any]) -> list[Stage]:
+def _stages(payload: Mapping[str, Any]) -> tuple[Stage, ...]:
     why, dropped, hits = payload["why"], payload["why"]["dropped"], len(payload["hits"])
     fused = hits + sum(dropped.values())
     unsure = ("below_bar", "below_score")
     sure = fused - sum(dropped.get(name, 0) for name in unsure)
     bar = payload["min_confidence"]
     channels = ", ".join(f"{name} {count}" for name, count in why["candidates"].items())
-    return [
+    return (
         Stage("In the memory", why["memories"], ""),
         Stage("Passed the filter", why["passed_filter"], ""),
         Stage("Fused", fused, f"from {channels}" if channels else "no channel had any"),
         Stage("Sure enough", sure, f"at the bar of {bar:.2f}" if bar else "no bar is set"),
         Stage("Came back", hits, f"{why['top_k']} at most"),
-    ]
-
-
-def _block(view: View, hits: list[Mapping[str, Any]], project: str | None) -> Block:
-    """Return what the hits are before a model, as a prompt's hook writes it."""
-    found = [(hit, memory) for hit in hits if (memory := view.tail.find(hit["id"])) is not None]
-    return block(
-        note(
-            memory,
-            project,
-            conflicts_with=hit.get("conflicts_with"),
-            history=_history(view, hit),
-        )
-        for hit, memory in found
     )
-
-
-def _history(view: View, hit: Mapping[str, Any]) -> list[Memory]:
-    memories = (view.tail.find(old["id"]) for old in hit.get("history", ()))
-    return [memory for memory in memories if memory is not None]
 
 
 # What the prompt hook would say to the question, as the first prompt of a new session, by the
@@ -317,28 +311,27 @@ class HookPreview(msgspec.Struct, frozen=True):
 def preview_prompt_hook(
     opened: OpenTenant, prompt: str, project: str, choices: Choices, now: int
 ) -> HookPreview:
-    """Return what the hook would say in a project; "" is none."""
+    """Return the hook's answer to a prompt in a project; "" is none."""
     event = HookEvent("lab", "prompt", "", prompt=prompt)
     call = Call(event, opened, choices, project, now)
     reading = read_intent(prompt)
     keeps = choices.remember_words and "prompts" in choices.record
-    kept = find_statements(prompt) if keeps else ()
+    statements = find_statements(prompt) if keeps else ()
     if reading.is_idle:
-        return HookPreview(project, reading.intent, Block(), kept=kept)
+        return HookPreview(project, reading.intent, Block(), kept=statements)
 
     def answer(view: View) -> HookPreview:
         if reading.intent == "recap":
-            said = block(list(recap(view, call, reading, {}, frozenset())))
-            return HookPreview(project, reading.intent, said, kept=kept)
+            context = block(list(recap(view, call, reading, {}, frozenset())))
+            return HookPreview(project, reading.intent, context, kept=statements)
         prompt_answer = look_up(view, call, reading, prompt_router(view, call), frozenset())
-        said = compose(call, prompt_answer)
         return HookPreview(
             project,
             reading.intent,
-            said,
+            compose(call, prompt_answer),
             prompt_answer.weighed,
             len(prompt_answer.rules),
-            kept,
+            statements,
         )
 
     return call.ask(answer)
@@ -357,8 +350,8 @@ class Unsaid(msgspec.Struct, frozen=True):
 
 
 def find_unsaid(opened: OpenTenant, receipt: Event, choices: Choices, now: int) -> list[Unsaid]:
-    """Return what a prompt's receipt could have brought and did not, asked again now: of memories
-    that were there then, those with files that were touched first, then the likeliest to help.
+    """Return the memories that a prompt's receipt could have brought and did not, asked again now:
+    of those that were there then, first the ones with touched files, then the likeliest to help.
     """
     prompt = receipt.body.query if isinstance(receipt.body, Recalled) else ""
     weighed = preview_prompt_hook(opened, prompt, receipt.project or "", choices, now).weighed
@@ -420,13 +413,13 @@ class HitComparison(msgspec.Struct, frozen=True):
 
 
 def compare_hits(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> HitComparison:
-    """Return what the hits of two answers have in common and what not."""
-    ranks = [{hit["id"]: rank for rank, hit in enumerate(hits, 1)} for hits in (a, b)]
-    known = {hit["id"]: hit for hits in (b, a) for hit in hits}
-    sure = [{hit["id"]: hit["confidence"] for hit in hits} for hits in (a, b)]
+    """Return the hits of two answers, those of both and those of one alone."""
+    rank_a, rank_b = ({hit["id"]: rank for rank, hit in enumerate(hits, 1)} for hits in (a, b))
+    sure_a, sure_b = ({hit["id"]: hit["confidence"] for hit in hits} for hits in (a, b))
+    by_id = {hit["id"]: hit for hits in (b, a) for hit in hits}
     rows = [
-        ComparisonRow(hit, ranks[0].get(id_), ranks[1].get(id_), sure[0].get(id_), sure[1].get(id_))
-        for id_, hit in known.items()
+        ComparisonRow(hit, rank_a.get(id_), rank_b.get(id_), sure_a.get(id_), sure_b.get(id_))
+        for id_, hit in by_id.items()
     ]
     none = len(a) + len(b) + 1
     rows.sort(key=lambda row: (min(row.a or none, row.b or none), row.a or none))

@@ -42,7 +42,7 @@ class Gain(msgspec.Struct, frozen=True):
 
 
 def worth(rewards: Values, weights: Values) -> Worth:
-    """Return what an action is worth by rewards, [n], in [-1, 1], and weights, [n], above 0.
+    """Return the worth of an action by rewards, [n], in [-1, 1], and weights, [n], above 0.
 
     No rewards say nothing: a mean of 0 with the error of not knowing, 1.
     """
@@ -57,14 +57,14 @@ def worth(rewards: Values, weights: Values) -> Worth:
 
 
 def gain(served: Worth, other: Worth, share: float = 1.0) -> Gain:
-    """Return what serving the other is worth, where it is served to a share of all recalls."""
+    """Return the gain of serving the other, where it is served to a share of all recalls."""
     value = share * (other.mean - served.mean)
     error = share * float(np.hypot(served.error, other.error))
     return Gain(value, value - SIGMAS * error, value + SIGMAS * error)
 
 
 def total_gain(gains: Sequence[Gain]) -> Gain:
-    """Return what several changes that touch different recalls are worth; none are worth 0."""
-    value = sum(one.value for one in gains)
-    error = float(np.sqrt(sum((one.value - one.low) ** 2 for one in gains)))
+    """Return the gain of several changes that touch different recalls; none are worth 0."""
+    value = sum(change.value for change in gains)
+    error = float(np.sqrt(sum((change.value - change.low) ** 2 for change in gains)))
     return Gain(value, value - error, value + error)

@@ -5,7 +5,7 @@ Relevance is yes or no. nDCG: Järvelin and Kekäläinen 2002, https://doi.org/1
 The paired bootstrap: Sakai 2006, https://doi.org/10.1145/1148170.1148261.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -57,7 +57,7 @@ def judge(rankings: Sequence[Sequence[str]], relevant: Sequence[Collection[str]]
 
 
 def measures(judged: Judged) -> dict[str, Values]:
-    """Return every measure we report by its name, each [queries]."""
+    """Return every reported measure by its name, each [queries]."""
     return {
         **{f"recall@{k}": recall_at(judged, k) for k in CUTS},
         **{f"hit@{k}": hit_at(judged, k) for k in CUTS},
@@ -121,6 +121,8 @@ COMPARED = ("recall@5", "recall@10")
 SEED = 7
 
 _NOTHING = Result("-", ())
+
+Asked = tuple[Workspace, Query]
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -218,22 +220,24 @@ def score_report(
     Silence is measured at the bar given, if one is, and at those that keep the shares `KEEPS`.
     Raise InvalidInput where the workspaces have no query.
     """
-    asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
-    if not asked:
+    queries = [(workspace, query) for workspace in workspaces for query in workspace.queries]
+    if not queries:
         raise InvalidInput("these workspaces hold no query: there is nothing to measure")
-    values = measures(_judge_results(asked, results, level))
-    sources = np.array([workspace.source for workspace, _ in asked])
-    categories = np.array([query.category for _, query in asked])
+    values = measures(_judge_results(queries, results, level))
+    sources = np.array([workspace.source for workspace, _ in queries])
+    categories = np.array([query.category for _, query in queries])
+    is_answered = hit_at(_judge_results(queries, results, "memory"), ANSWERED_AT) > 0
+    answered = [query for (_, query), is_hit in zip(queries, is_answered, strict=True) if is_hit]
     prompts = [prompt for workspace in workspaces for prompt in workspace.silence]
     kinds = sorted({prompt.kind for prompt in prompts})
     return Report(
         level,
-        _means(values, np.ones(len(asked), np.bool_)),
+        _means(values, np.ones(len(queries), np.bool_)),
         {str(name): _means(values, sources == name) for name in np.unique(sources)},
         {str(name): _means(values, categories == name) for name in np.unique(categories)},
         {kind: sum(prompt.kind == kind for prompt in prompts) for kind in kinds},
-        tuple(_silence(asked, prompts, results, bar)),
-        _score_unasked(asked, prompts, results),
+        tuple(_silence(answered, prompts, results, bar)),
+        _score_unasked(answered, prompts, results),
     )
 
 
@@ -243,19 +247,26 @@ def compare_results(
     b: Mapping[str, Result],
     level: Level,
 ) -> Comparison:
-    """Return how run `b` differs from run `a`; raise InvalidInput where they share no query."""
-    asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
-    shared = [one for one in asked if one[1].id in a and one[1].id in b]
+    """Return the differences of run `b` from `a`; raise InvalidInput where they share no query."""
+    queries = [(workspace, query) for workspace in workspaces for query in workspace.queries]
+    shared = [(space, query) for space, query in queries if query.id in a and query.id in b]
     if not shared:
         raise InvalidInput("no query of the dataset has a result in both files")
     of_a = measures(_judge_results(shared, a, level))
     of_b = measures(_judge_results(shared, b, level))
+    first_a, first_b = of_a[COMPARED[0]], of_b[COMPARED[0]]
+    changes = []
+    for place in np.argsort(first_a - first_b, kind="stable"):
+        if first_a[place] != first_b[place]:
+            _, query = shared[place]
+            values = _round(first_a[place]), _round(first_b[place])
+            changes.append(Change(query.id, query.query, *values))
     return Comparison(
         level,
         len(shared),
-        sum((query.id in a) != (query.id in b) for _, query in asked),
+        sum((query.id in a) != (query.id in b) for _, query in queries),
         tuple(_difference(name, of_a[name], of_b[name]) for name in COMPARED),
-        tuple(_changes([query for _, query in shared], of_a[COMPARED[0]], of_b[COMPARED[0]])),
+        tuple(changes),
     )
 
 
@@ -276,39 +287,30 @@ def _difference(name: str, a: Values, b: Values) -> Difference:
     )
 
 
-def _changes(queries: Sequence[Query], a: Values, b: Values) -> Iterator[Change]:
-    for place in np.argsort(a - b, kind="stable"):
-        if a[place] != b[place]:
-            query = queries[place]
-            yield Change(query.id, query.query, _round(a[place]), _round(b[place]))
-
-
-def _judge_results(
-    asked: Sequence[tuple[Workspace, Query]], results: Mapping[str, Result], level: Level
-) -> Judged:
-    rank: Callable[[Workspace, Query, Result], list[str]] = (
-        _sessions if level == "session" else _memories
-    )
+def _judge_results(queries: Sequence[Asked], results: Mapping[str, Result], level: Level) -> Judged:
     return judge(
-        [rank(space, query, results.get(query.id, _NOTHING)) for space, query in asked],
-        [query.relevant_sessions if level == "session" else query.relevant for _, query in asked],
+        [
+            _ranking(workspace, query, results.get(query.id, _NOTHING), level)
+            for workspace, query in queries
+        ],
+        [query.relevant_sessions if level == "session" else query.relevant for _, query in queries],
     )
 
 
-def _memories(workspace: Workspace, query: Query, result: Result) -> list[str]:
-    """Return the ranked ids; of a query with `before_ts` only older memories count."""
-    if query.before_ts is None:
-        return list(result.ranked)
-    until = micros(query.before_ts)
-    older = {memory.id for memory in workspace.memories if micros(memory.ts) < until}
-    return [id_ for id_ in result.ranked if id_ in older]
+def _ranking(workspace: Workspace, query: Query, result: Result, level: Level) -> list[str]:
+    """Return the ranked ids, or the sessions of these, each where its first memory stands.
 
-
-def _sessions(workspace: Workspace, query: Query, result: Result) -> list[str]:
-    """Return the sessions of the ranked memories, each where its first memory stands."""
+    Of a query with `before_ts` only older memories count.
+    """
+    ranked = list(result.ranked)
+    if query.before_ts is not None:
+        until = micros(query.before_ts)
+        older = {memory.id for memory in workspace.memories if micros(memory.ts) < until}
+        ranked = [id_ for id_ in ranked if id_ in older]
+    if level == "memory":
+        return ranked
     sessions = {memory.id: memory.session for memory in workspace.memories}
-    ranked = (sessions.get(id_) for id_ in _memories(workspace, query, result))
-    return [session for session in ranked if session is not None]
+    return [session for id_ in ranked if (session := sessions.get(id_)) is not None]
 
 
 def _means(values: Mapping[str, Values], chosen: npt.NDArray[np.bool_]) -> Scores:
@@ -317,26 +319,25 @@ def _means(values: Mapping[str, Values], chosen: npt.NDArray[np.bool_]) -> Score
 
 
 def _silence(
-    asked: Sequence[tuple[Workspace, Query]],
+    answered: Sequence[Query],
     prompts: Sequence[Prompt],
     results: Mapping[str, Result],
-    given: float | None,
+    set_bar: float | None,
 ) -> Iterator[Silence]:
-    """Yield what the given bar and each share of `KEEPS` cost.
+    """Yield the silence at the bar that is set, if one is, and at each share of `KEEPS`.
 
-    Nothing without a prompt or a correct answer.
+    Nothing without a prompt or a correctly answered query.
     """
-    answered = hit_at(_judge_results(asked, results, "memory"), ANSWERED_AT) > 0
-    correct = _gates([query.id for _, query in asked], results)[answered]
-    if not prompts or not len(correct):
+    if not prompts or not answered:
         return
+    correct = _gates([query.id for query in answered], results)
     silent = _gates([prompt.id for prompt in prompts], results)
     kinds = np.array([prompt.kind for prompt in prompts])
     bars: list[tuple[float | None, float]] = [
         (keep, threshold_keeping(correct, keep)) for keep in KEEPS
     ]
-    if given is not None:
-        bars.insert(0, (None, given))
+    if set_bar is not None:
+        bars.insert(0, (None, set_bar))
     for keep, bar in bars:
         yield Silence(
             keep,
@@ -351,28 +352,23 @@ def _silence(
 
 
 def _score_unasked(
-    asked: Sequence[tuple[Workspace, Query]],
-    prompts: Sequence[Prompt],
-    results: Mapping[str, Result],
+    answered: Sequence[Query], prompts: Sequence[Prompt], results: Mapping[str, Result]
 ) -> Unasked | None:
-    answered = hit_at(_judge_results(asked, results, "memory"), ANSWERED_AT) > 0
-    told = [
-        (results[query.id].said, query.relevant)
-        for (_, query), is_answered in zip(asked, answered, strict=True)
-        if is_answered and query.before_ts is None
+    injections = [
+        (results[query.id].said, query.relevant) for query in answered if query.before_ts is None
     ]
-    if not prompts or not told:
+    if not prompts or not injections:
         return None
     spoke = [(prompt.kind, bool(results.get(prompt.id, _NOTHING).said)) for prompt in prompts]
     return Unasked(
-        len(told),
-        _share([bool(said) for said, _ in told]),
-        _share([not set(said).isdisjoint(relevant) for said, relevant in told]),
+        len(injections),
+        _share([bool(ids) for ids, _ in injections]),
+        _share([not set(ids).isdisjoint(relevant) for ids, relevant in injections]),
         {
-            kind: _share([said for of, said in spoke if of == kind])
+            kind: _share([is_told for of, is_told in spoke if of == kind])
             for kind in sorted({kind for kind, _ in spoke})
         },
-        _share([said for _, said in spoke]),
+        _share([is_told for _, is_told in spoke]),
     )
 
 
@@ -380,8 +376,8 @@ def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> Values:
     return np.array([results.get(id_, _NOTHING).gate for id_ in ids], np.float64)
 
 
-def _share(held: Sequence[bool]) -> float:
-    return _round(sum(held) / len(held))
+def _share(flags: Sequence[bool]) -> float:
+    return _round(sum(flags) / len(flags))
 
 
 def _round(value: float) -> float:

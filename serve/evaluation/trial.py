@@ -38,24 +38,24 @@ class Credits(msgspec.Struct, frozen=True):
 
 
 def count_credits(log: EventLog, plan: Plan) -> Credits | None:
-    """Return what recalls say of a plan that was tried; None for one that was not."""
+    """Return the credits of a plan that was tried; None for one that was not."""
     if not (tried := log_queries.tried_recalls(log, plan.id, plan.at)):
         return None
     verdicts = find_verdicts(log, tried)
     votes = {A: 0, B: 0}
     for event in tried:
         assert isinstance(event.body, Recalled) and event.body.trial
-        said: dict[str, list[float]] = {A: [], B: []}
+        by_team: dict[str, list[float]] = {A: [], B: []}
         for hit, team in zip(event.body.hits, event.body.trial.teams, strict=True):
-            if team in said:
-                said[team].append(verdicts.get((event.id, hit.id), 0.0))
-        means = {team: sum(of) / len(of) if of else 0.0 for team, of in said.items()}
+            if team in by_team:
+                by_team[team].append(verdicts.get((event.id, hit.id), 0.0))
+        means = {team: sum(own) / len(own) if own else 0.0 for team, own in by_team.items()}
         if means[A] != means[B]:
             votes[max(means, key=lambda team: means[team])] += 1
     return Credits(len(tried), votes[A], votes[B], sign_test(votes[A], votes[B]))
 
 
 def sign_test(a: int, b: int) -> float:
-    """Return how likely votes as uneven as these, or more, are by chance; 1 without any."""
+    """Return the probability of votes as uneven as these, or more, by chance; 1 without any."""
     count, fewer = a + b, min(a, b)
     return min(1.0, 2.0 * sum(comb(count, k) for k in range(fewer + 1)) / 2.0**count)
