@@ -211,7 +211,7 @@ def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:
             count = len(_hits(site, opened, other)[1])
         else:
             what = other.listing(site.clock())
-            count = opened.reader.answer(partial(listing.count, asked=what))
+            count = opened.reader.answer(partial(listing.count, wanted=what))
         if count:
             label = f"{FILTER_LABELS[name]} {value}" if name != "pinned" else "pinned"
             listings.append(Wider(label, count, _address(other)))

@@ -7,7 +7,7 @@ one thing by strict evidence alone: the same words but for one value.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -45,25 +45,28 @@ def all_facts(view: View, project: str | None = None) -> list[KnownFact]:
     else:  # keyed ones are found without it
         mask[view.snapshots.rows.memories.keys.documents] = True
     memories = view.select(mask, may_bear)
-    found = [(fact, memories[fact.document]) for fact in facts_of(memories)]
-    return [one for one in found if holds_in(one[0].project, project)]
+    return [
+        (fact, memories[fact.document])
+        for fact in facts_of(memories)
+        if holds_in(fact.project, project)
+    ]
 
 
 def facts_held_at(
-    found: list[KnownFact], at: int | None, entity: str | None = None
+    facts: list[KnownFact], at: int | None, entity: str | None = None
 ) -> list[KnownFact]:
     """Return those facts that held at a moment (None: at any), of one entity or of all."""
     named = None if entity is None else entity_name(entity)
     return [
-        one
-        for one in found
-        if (at is None or one[0].holds_at(at)) and (named is None or one[0].entity == named)
+        (fact, memory)
+        for fact, memory in facts
+        if (at is None or fact.holds_at(at)) and (named is None or fact.entity == named)
     ]
 
 
-def fact_payload(one: KnownFact) -> dict[str, Any]:
+def fact_payload(known: KnownFact) -> dict[str, Any]:
     """Return a fact as it is sent; `until` is null for what still holds."""
-    fact, memory = one
+    fact, memory = known
     return {
         "entity": fact.entity,
         "relation": fact.relation,
@@ -111,61 +114,49 @@ def conflicts(
     whether all memories were compared. Two memories disagree once.
     """
     facts = all_facts(view, project)
-    disagreeing = [edge for edge in _edges(view) if edge.relation == "conflict"]
-    texts, is_all = _memories_to_compare(view, now, project)
-    found = [
-        *_fact_overrides(facts, now, _unaware_pairs(log, disagreeing)),
-        *_fact_conflicts(facts, now),
-        *_link_conflicts(view, disagreeing, now, project),
-        *_wording_conflicts(texts),
-        *_stale_conflicts(view, log, project),
-    ]
-    seen: set[Pair] = set()
-    kept = []
-    for conflict in found:
-        pair = frozenset(side.memory.id for side in conflict.sides)
-        if pair not in seen:
-            seen.add(pair)
-            kept.append(conflict)
-    return kept, is_all
-
-
-def speaker(memory: Memory) -> str:
-    """Return who said a memory, as well as it tells."""
-    return memory.created_by or memory.agent or memory.trust
-
-
-def _edges(view: View) -> Iterator[Edge]:
-    yield from (Edge(**row) for row in view.snapshots.rows.edges.to_pylist())
-    yield from view.tail.edges
-
-
-def _unaware_pairs(log: EventLog, disagreeing: Iterable[Edge]) -> set[Pair]:
-    """Return the values that two machines wrote without knowing of each other."""
-    return {
+    edges = (*(Edge(**row) for row in view.snapshots.rows.edges.to_pylist()), *view.tail.edges)
+    disagreeing = [edge for edge in edges if edge.relation == "conflict"]
+    unaware = {
         frozenset((edge.source, edge.target))
         for edge in disagreeing
         if are_unaware(log, edge.source, edge.target)
     }
+    texts, is_all = _memories_to_compare(view, now, project)
+    by_pair: dict[Pair, Conflict] = {}
+    for conflict in (
+        *_fact_overrides(facts, now, unaware),
+        *_fact_conflicts(facts, now),
+        *_link_conflicts(view, disagreeing, now, project),
+        *_wording_conflicts(texts),
+        *_stale_conflicts(view, log, project),
+    ):
+        by_pair.setdefault(frozenset(side.memory.id for side in conflict.sides), conflict)
+    return list(by_pair.values()), is_all
+
+
+def speaker(memory: Memory) -> str:
+    """Return the speaker of a memory, else the agent, else its trust."""
+    return memory.created_by or memory.agent or memory.trust
 
 
 def _fact_overrides(
     facts: Sequence[KnownFact], now: int, unaware: Collection[Pair]
 ) -> Iterator[Conflict]:
-    """Yield the values that hold of a key and took the place of what somebody else said, or of what
-    another machine said that did not know of it.
+    """Yield the values of a key that took the place of somebody else's, or of another machine's
+    that did not know of them (`unaware`).
     """
-    keyed = (fact for fact in facts if fact[1].key is not None)
-    ordered = sorted(keyed, key=lambda one: (*_scope(one[0]), one[0].valid_from, one[0].seq))
-    for _, group in groupby(ordered, lambda one: _scope(one[0])):
-        held = [one for one in group if one[0].valid_from < one[0].valid_to]
-        for (older, before), (newer, after) in pairwise(held):
+    by_scope: dict[tuple[str, str], list[KnownFact]] = defaultdict(list)
+    for fact, memory in facts:
+        if memory.key is not None and fact.valid_from < fact.valid_to:
+            by_scope[fact.project or "", fact.key].append((fact, memory))
+    for _, scoped in sorted(by_scope.items(), key=lambda item: item[0]):
+        scoped.sort(key=lambda known: (known[0].valid_from, known[0].seq))
+        for (older, before), (newer, after) in pairwise(scoped):
+            if not newer.holds_at(now) or _same(older.value, newer.value):
+                continue
             is_unaware = frozenset((before.id, after.id)) in unaware
-            if (
-                not newer.holds_at(now)
-                or _same(older.value, newer.value)
-                or (_one_speaker(before, after) and not is_unaware)
-            ):
+            names = {speaker_name(speaker(memory)) or speaker(memory) for memory in (before, after)}
+            if len(names) == 1 and not is_unaware:
                 continue
             yield Conflict(
                 "overridden",
@@ -188,11 +179,11 @@ def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
     for fact, memory in facts:
         if memory.state == ACTIVE and memory.holds_at(now):
             by_relation[fact.entity, fact.relation].append((fact, memory))
-    for some in by_relation.values():
-        for (a, one), (b, other) in combinations(some, 2):
+    for related in by_relation.values():
+        for (a, memory_a), (b, memory_b) in combinations(related, 2):
             is_scope = holds_in(a.project, b.project) or holds_in(b.project, a.project)
             if is_scope and (a.is_singleton or b.is_singleton) and not _same(a.value, b.value):
-                older, newer = sorted((Side(one, a.value), Side(other, b.value)), key=_age)
+                older, newer = sorted((Side(memory_a, a.value), Side(memory_b, b.value)), key=_age)
                 yield Conflict(
                     "facts", a.key, f"{a.key} has two values", (older, newer), _choose(older, newer)
                 )
@@ -209,23 +200,25 @@ def _link_conflicts(
         ]
         if len(sides) == 2 and edge.source != edge.target:
             older, newer = sorted(sides, key=_age)
-            about, settle = _about(older, newer), _choose(older, newer)
+            about = older.memory.key or newer.memory.key or ""
+            settle = _choose(older, newer)
             yield Conflict("linked", about, "a link says so", (older, newer), settle)
 
 
 def _wording_conflicts(texts: Iterable[Memory]) -> Iterator[Conflict]:
     """Yield the memories that say the same but for one value."""
-    framed: dict[tuple[str | None, int], list[tuple[Memory, Statement]]] = defaultdict(list)
+    by_frame: dict[tuple[str | None, int], list[tuple[Memory, Statement]]] = defaultdict(list)
     for memory in texts:
-        said = statement(_statement_text(memory))
-        if frame := said.frame:
-            framed[memory.project, frame].append((memory, said))
-    for some in framed.values():
-        if len({one[1].key for one in some}) > MOST_VALUES:
+        fields = (memory.content, memory.context, memory.action, memory.result)
+        words = statement("\n".join(field for field in fields if field))
+        if frame := words.frame:
+            by_frame[memory.project, frame].append((memory, words))
+    for framed in by_frame.values():
+        if len({words.key for _, words in framed}) > MOST_VALUES:
             continue  # a series, of which none corrects the other
-        newest, said = max(some, key=lambda one: (one[0].created_at, one[0].seq))
-        for older, was in some:
-            if older.id != newest.id and (values := correction(was, said)) is not None:
+        newest, words = max(framed, key=lambda pair: (pair[0].created_at, pair[0].seq))
+        for older, was in framed:
+            if older.id != newest.id and (values := correction(was, words)) is not None:
                 left, right = Side(older, values[0]), Side(newest, values[1])
                 why = "they say the same but for a value"
                 yield Conflict(
@@ -236,7 +229,7 @@ def _wording_conflicts(texts: Iterable[Memory]) -> Iterator[Conflict]:
 def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]:
     """Yield the memories that rest on a file that changed since."""
     rows = view.snapshots.rows
-    for memory in view.select(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
+    for memory in view.select(rows.equal("state", (STALE,)), lambda memory: memory.state == STALE):
         if not holds_in(memory.project, project):
             continue
         bodies = [
@@ -248,7 +241,7 @@ def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator
 
 
 def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[list[Memory], bool]:
-    """Return the newest memories whose words are compared, and whether these are all."""
+    """Return the newest memories whose words are compared, and if these are all."""
     rows = view.snapshots.rows
     mask = rows.active_at(now) & ~rows.equal("kind", _HAPPENED)
     if project is not None:
@@ -273,31 +266,12 @@ def _choose(older: Side, newer: Side) -> tuple[str, ...]:
     return (f"mnemolog supersede {old} --by {new}", f"mnemolog supersede {new} --by {old}")
 
 
-def _about(*sides: Side) -> str:
-    keys = [side.memory.key for side in sides if side.memory.key]
-    return keys[0] if keys else ""
-
-
-def _scope(fact: Fact) -> tuple[str, str]:
-    return fact.project or "", fact.key
-
-
 def _age(side: Side) -> tuple[int, int]:
     return side.memory.created_at, side.memory.seq
 
 
-def _one_speaker(one: Memory, other: Memory) -> bool:
-    names = [speaker_name(speaker(memory)) or speaker(memory) for memory in (one, other)]
-    return names[0] == names[1]
-
-
-def _same(one: str, other: str) -> bool:
-    return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
-
-
-def _statement_text(memory: Memory) -> str:
-    fields = (memory.content, memory.context, memory.action, memory.result)
-    return "\n".join(field for field in fields if field)
+def _same(a: str, b: str) -> bool:
+    return a.casefold().split() == b.casefold().split()
 
 
 def conflict_payload(conflict: Conflict, now: int) -> dict[str, Any]:
@@ -306,21 +280,19 @@ def conflict_payload(conflict: Conflict, now: int) -> dict[str, Any]:
         "what": conflict.what,
         "about": conflict.about,
         "why": conflict.why,
-        "sides": [_side(side, now) for side in conflict.sides],
+        "sides": [
+            {
+                "id": side.memory.id,
+                "text": shown_text(side.memory),
+                "value": side.value,
+                "at": isoformat(side.memory.created_at),
+                "said_by": speaker(side.memory),
+                "trust": side.memory.trust,
+                "project": side.memory.project,
+                "state": side.memory.state,
+                "holds": side.memory.holds_at(now),
+            }
+            for side in conflict.sides
+        ],
         "settle": list(conflict.settle),
-    }
-
-
-def _side(side: Side, now: int) -> dict[str, Any]:
-    memory = side.memory
-    return {
-        "id": memory.id,
-        "text": shown_text(memory),
-        "value": side.value,
-        "at": isoformat(memory.created_at),
-        "said_by": speaker(memory),
-        "trust": memory.trust,
-        "project": memory.project,
-        "state": memory.state,
-        "holds": memory.holds_at(now),
     }

@@ -60,21 +60,21 @@ def facets_of_documents(view: View, documents: Documents, now: int) -> list[Face
         + Counter(filter(None, tail.columns.column_values(name, slots)))
         for name in _CODED
     }
-    made = np.concatenate([rows.created_at[built], tail.columns.created_at[slots]])
+    moments = np.concatenate([rows.created_at[built], tail.columns.created_at[slots]])
     sessions: Counter[str] = Counter()
     if len(documents) <= MOST_BY_SESSION:
         values = (rows.memories.value(row, "session") for row in built.tolist())
         sessions.update(filter(None, values))
         sessions.update(memory.session for memory in tail.take(slots.tolist()) if memory.session)
-    return _facets(view, counts, made, sessions, now)
+    return _facets(view, counts, moments, sessions, now)
 
 
 def facets_of_hits(view: View, hits: Sequence[Mapping[str, Any]], now: int) -> list[Facet]:
     """Return the facets of the hits of a recall, as they are sent."""
     counts = {name: Counter(filter(None, (hit.get(name) for hit in hits))) for name in _CODED}
-    made = np.array([micros(datetime.fromisoformat(hit["at"])) for hit in hits], np.int64)
+    moments = np.array([micros(datetime.fromisoformat(hit["at"])) for hit in hits], np.int64)
     sessions = Counter(filter(None, (hit.get("session") for hit in hits)))
-    return _facets(view, counts, made, sessions, now)
+    return _facets(view, counts, moments, sessions, now)
 
 
 def project_names(view: View, most: int) -> list[str]:
@@ -87,7 +87,7 @@ def project_names(view: View, most: int) -> list[str]:
 
 
 def _count_codes(rows: MemoryRows, name: str, built: Documents) -> Counter[str]:
-    """Return how many of some rows have each value of a coded column."""
+    """Count the values of a coded column in some rows."""
     codes = rows.codes(name)[built]
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)
     pairs = zip(rows.column_values(name, built[first]), counts.tolist(), strict=True)
@@ -97,13 +97,16 @@ def _count_codes(rows: MemoryRows, name: str, built: Documents) -> Counter[str]:
 def _facets(
     view: View,
     counts: Mapping[str, Counter[str]],
-    made: Documents,
+    moments: Documents,
     sessions: Counter[str],
     now: int,
 ) -> list[Facet]:
     facets = [_facet(name, counts[name].items()) for name in ("kind", "project")]
-    times = {span: int(np.count_nonzero(made >= now - _length(span))) for span in TIMES}
-    spans = [Value(span, TIMES[span], count) for span, count in times.items() if count]
+    spans = []
+    for span, label in TIMES.items():
+        since = now - int(span.removesuffix("d")) * DAY
+        if count := int(np.count_nonzero(moments >= since)):
+            spans.append(Value(span, label, count))
     facets.append(Facet("since", _TITLES["since"], tuple(spans)))
     facets.append(_facet("trust", counts["trust"].items()))
     first = sessions.most_common(SHOWN)
@@ -118,12 +121,8 @@ def _facet(name: str, counts: Iterable[tuple[str, int]]) -> Facet:
     return Facet(name, _TITLES[name], values, max(0, len(ordered) - SHOWN))
 
 
-def _length(span: str) -> int:
-    return int(span.removesuffix("d")) * DAY
-
-
 def session_title(view: View, session: str) -> str:
-    """Return what a session is called: the day and the words of its newest turn, else its id."""
+    """Return a session's title: the day and the words of its newest turn, else its id."""
     id_ = view.snapshots.rows.episode(session)
     memory = view.tail.find(id_) if id_ else None
     if memory is None or not memory.content:

@@ -14,7 +14,7 @@ from serve.reader.memory_json import shown_text
 from serve.reader.view import View
 from store.home.instants import isoformat
 from store.log import receipts
-from store.log.event_kinds import Applied, Made, Recalled, Recorded, Staled
+from store.log.event_kinds import Applied, Recalled, Recorded, Staled
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.receipts import Wanted
@@ -27,17 +27,17 @@ _LONGEST = 160  # characters of a text
 
 def lineage(view: View, log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
     """Return the lineage of a memory, empty parts left out; `events` are those about it."""
-    found = {
+    parts = {
         "made": _origin(log, memory, events),
         "sources": [_source(view, log, id_) for id_ in memory.source_ids[:MOST]],
-        "made_of_it": [_one(view, id_) for id_ in view.tail.derivatives(memory.id)[:MOST]],
-        "stale_because": list(_because(view, memory, events)),
+        "made_of_it": [_memory(view, id_) for id_ in view.tail.derivatives(memory.id)[:MOST]],
+        "stale_because": _stale_reasons(view, memory, events),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in parts.items() if value}
 
 
 def _origin(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
-    """Return which job made a memory, how, and by which plan; empty where none did."""
+    """Return the job that made a memory, how it did, and the plan; empty where none did."""
     first = events[0].body if events else None
     if not isinstance(first, Recorded) or first.made is None:
         return {}
@@ -46,60 +46,53 @@ def _origin(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str,
         for event in log.job_events(("applied",))
         if isinstance(event.body, Applied) and memory.id in event.body.events
     ]
-    return _of(first.made) | ({"plan": plans[-1]} if plans else {})
-
-
-def _of(made: Made) -> dict[str, Any]:
-    payload: dict[str, Any] = msgspec.to_builtins(made)
-    return payload
+    origin: dict[str, Any] = msgspec.to_builtins(first.made)
+    return origin | ({"plan": plans[-1]} if plans else {})
 
 
 def _source(view: View, log: EventLog, id_: str) -> dict[str, Any]:
     """Return a source as it is now: a memory, or an event of a session."""
     if view.tail.find(id_) is not None:
-        return _one(view, id_)
+        return _memory(view, id_)
     events = log.events_for(id_)
     if not events:
         return {"id": id_, "state": "unknown"}
     return {"id": id_, "event": events[0].kind, "at": isoformat(events[0].at)}
 
 
-def _one(view: View, id_: str) -> dict[str, Any]:
+def _memory(view: View, id_: str) -> dict[str, Any]:
     memory = view.tail.find(id_)
     if memory is None:
         return {"id": id_, "state": "unknown"}
-    shown = {"id": id_, "kind": memory.kind, "trust": memory.trust, "state": memory.state}
-    shown |= {"job": memory.job or ""}
-    text = "" if memory.state == FORGOTTEN else one_line(shown_text(memory), _LONGEST)
-    return {name: value for name, value in (shown | {"text": text}).items() if value}
+    fields = {
+        "id": id_,
+        "kind": memory.kind,
+        "trust": memory.trust,
+        "state": memory.state,
+        "job": memory.job,
+        "text": "" if memory.state == FORGOTTEN else one_line(shown_text(memory), _LONGEST),
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
-def _because(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
-    """Return why a memory is stale: what was said of it, else which of its sources fell."""
+def _stale_reasons(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
+    """Return why a memory is stale: the reason its last event gives, and its outdated sources."""
     if memory.state != STALE:
         return []
     last = next((event for event in reversed(events) if event.kind in ("staled", "restored")), None)
-    said = [last.body.reason] if last is not None and isinstance(last.body, Staled) else []
-    return [
-        *said,
-        *(_invalid_reason(one) for id_ in memory.source_ids if (one := _invalid_source(view, id_))),
-    ]
-
-
-def _invalid_source(view: View, id_: str) -> Memory | None:
-    memory = view.tail.find(id_)
-    return memory if memory is not None and memory.state in FALLEN else None
-
-
-def _invalid_reason(source: Memory) -> str:
-    by = f" by {source.superseded_by}" if source.state == SUPERSEDED else ""
-    return f"its source {source.id} is {source.state}{by}"
+    reasons = [last.body.reason] if last is not None and isinstance(last.body, Staled) else []
+    for id_ in memory.source_ids:
+        source = view.tail.find(id_)
+        if source is not None and source.state in FALLEN:
+            by = f" by {source.superseded_by}" if source.state == SUPERSEDED else ""
+            reasons.append(f"its source {source.id} is {source.state}{by}")
+    return reasons
 
 
 # The whole lineage, both ways, and the recalls
 
 
-NEWEST = 20  # recalls told of
+NEWEST = 20  # recalls listed
 _EVERY = 1_000_000  # recalls counted
 
 
@@ -109,82 +102,82 @@ def full_lineage(view: View, log: EventLog, id_: str, most: int) -> dict[str, An
 
     `most` is how many receipts are looked at, the newest.
     """
+
+    def sources_of(id_: str) -> Sequence[str]:
+        memory = view.tail.find(id_)
+        return memory.source_ids if memory is not None and memory.state != FORGOTTEN else ()
+
     payload = _describe(view, log, id_)
-    sources = _walk(id_, lambda one: _source_ids(view, one))
+    sources = [_describe(view, log, source) | {"of": of} for source, of in _walk(id_, sources_of)]
     made_of_it = _walk(id_, view.tail.derivatives)
-    above = [_describe(view, log, one) | {"of": of} for one, of in sources]
-    below = [_describe(view, log, one) | {"of": of} for one, of in made_of_it]
-    paid = {
-        one["made"].get("prompt_sha256"): one["made"] for one in (payload, *above) if "made" in one
+    calls = {
+        item["made"].get("prompt_sha256"): item["made"]
+        for item in (payload, *sources)
+        if "made" in item
     }
     return payload | {
-        "sources": above,
-        "made_of_it": below,
-        "tokens": sum(one.get("tokens", 0) for one in paid.values()),
-        "cost_usd": sum(one.get("cost_usd", 0.0) for one in paid.values()),
-        "recalls": recalls_of(log, id_, [one for one, _ in made_of_it], most),
+        "sources": sources,
+        "made_of_it": [_describe(view, log, made) | {"of": of} for made, of in made_of_it],
+        "tokens": sum(call.get("tokens", 0) for call in calls.values()),
+        "cost_usd": sum(call.get("cost_usd", 0.0) for call in calls.values()),
+        "recalls": recalls_of(log, id_, [made for made, _ in made_of_it], most),
     }
 
 
 def recalls_of(log: EventLog, id_: str, derivatives: Sequence[str], most: int) -> dict[str, Any]:
-    """Return how many recalls returned a memory, how many only what was made of it, and the newest
-    of both; of the newest `most` receipts.
+    """Count the recalls that returned a memory and those that returned only its derivatives, with
+    the newest of both; of the newest `most` receipts.
     """
     page = receipts.page(log, Wanted(memories=(id_, *derivatives)), _EVERY, most=most)
-    took_part = []
+    recalls = []
     for receipt in page.receipts:
         assert isinstance(receipt.body, Recalled)
         ids = [hit.id for hit in receipt.body.hits]
         as_id = id_ if id_ in ids else next(other for other in ids if other in derivatives)
-        took_part.append((receipt, as_id, ids.index(as_id) + 1))
-    return {
-        "returned_it": sum(as_id == id_ for _, as_id, _ in took_part),
-        "returned_what_was_made_of_it": sum(as_id != id_ for _, as_id, _ in took_part),
-        "has_older": page.last is not None,
-        "newest": [
+        recalls.append(
             {
                 "id": receipt.id,
                 "at": isoformat(receipt.at),
-                "query": receipt.body.query if isinstance(receipt.body, Recalled) else "",
+                "query": receipt.body.query,
                 "memory": as_id,
-                "rank": rank,
+                "rank": ids.index(as_id) + 1,
             }
-            for receipt, as_id, rank in took_part[:NEWEST]
-        ],
+        )
+    returned_it = sum(recall["memory"] == id_ for recall in recalls)
+    return {
+        "returned_it": returned_it,
+        "returned_what_was_made_of_it": len(recalls) - returned_it,
+        "has_older": page.last is not None,
+        "newest": recalls[:NEWEST],
     }
 
 
 def derivatives_of(view: View, id_: str) -> list[str]:
     """Return the ids of all that jobs made of a memory, and of that in turn, the nearest first."""
-    return [one for one, _ in _walk(id_, view.tail.derivatives)]
+    return [made for made, _ in _walk(id_, view.tail.derivatives)]
 
 
 def _walk(start: str, following: Callable[[str], Iterable[str]]) -> list[tuple[str, str]]:
     """Return the ids that lead on from one, each with the one it was reached from; MOST at most."""
-    found: dict[str, str] = {}
+    reached_from: dict[str, str] = {}
     waiting = [start]
     for id_ in waiting:
-        for one in following(id_):
-            if one not in found and one != start and len(found) < MOST:
-                found[one] = id_
-                waiting.append(one)
-    return list(found.items())
-
-
-def _source_ids(view: View, id_: str) -> Sequence[str]:
-    memory = view.tail.find(id_)
-    return memory.source_ids if memory is not None and memory.state != FORGOTTEN else ()
+        for other in following(id_):
+            if other not in reached_from and other != start and len(reached_from) < MOST:
+                reached_from[other] = id_
+                waiting.append(other)
+    return list(reached_from.items())
 
 
 def _describe(view: View, log: EventLog, id_: str) -> dict[str, Any]:
-    """Return a memory or an event of a lineage: what it is now, and the event that began it."""
+    """Return a memory or an event of a lineage as it is now, and the event that began it."""
     events = log.events_for(id_)
-    shown = _source(view, log, id_)
+    fields = _source(view, log, id_)
     memory = view.tail.find(id_)
-    if memory is not None and (made := _origin(log, memory, events)):
-        shown |= {"made": made}
+    if memory is not None and (origin := _origin(log, memory, events)):
+        fields |= {"made": origin}
     if not events:
-        return shown
+        return fields
     first = events[0]
     begun = {
         "at": isoformat(first.at),
@@ -192,4 +185,4 @@ def _describe(view: View, log: EventLog, id_: str) -> dict[str, Any]:
         "session": first.session,
         "agent": first.agent,
     }
-    return shown | {name: value for name, value in begun.items() if value is not None}
+    return fields | {name: value for name, value in begun.items() if value is not None}

@@ -80,27 +80,27 @@ class Page(msgspec.Struct, frozen=True):
         return len(self.documents)
 
 
-def page(view: View, asked: Listing, limit: int, after: Position | None = None) -> Page:
+def page(view: View, wanted: Listing, limit: int, after: Position | None = None) -> Page:
     """Return up to `limit` memories that pass, those that come `after` a place in the order."""
-    passing = np.flatnonzero(_mask(view, asked))
-    values = asked.sign * _column(view, asked.column)[passing]
-    seqs = asked.sign * _column(view, "seq")[passing]
-    left = np.arange(len(passing))
+    passing = np.flatnonzero(_mask(view, wanted))
+    values = wanted.sign * _column(view, wanted.column)[passing]
+    seqs = wanted.sign * _column(view, "seq")[passing]
+    following = np.arange(len(passing))
     if after is not None:
-        value, seq = asked.sign * after.value, asked.sign * after.seq
-        left = np.flatnonzero((values > value) | ((values == value) & (seqs > seq)))
-    chosen = left[_first(values[left], seqs[left], limit)]
+        value, seq = wanted.sign * after.value, wanted.sign * after.seq
+        following = np.flatnonzero((values > value) | ((values == value) & (seqs > seq)))
+    chosen = following[_first(values[following], seqs[following], limit)]
     memories = _memories_at(view, passing[chosen])
-    following = None
-    if len(chosen) < len(left):
+    next_place = None
+    if len(chosen) < len(following):
         last = memories[-1]
-        following = Position(getattr(last, asked.column), last.seq)
-    return Page(memories, following, passing)
+        next_place = Position(getattr(last, wanted.column), last.seq)
+    return Page(memories, next_place, passing)
 
 
-def count(view: View, asked: Listing) -> int:
-    """Return how many memories pass."""
-    return int(np.count_nonzero(_mask(view, asked)))
+def count(view: View, wanted: Listing) -> int:
+    """Return the number of memories that pass."""
+    return int(np.count_nonzero(_mask(view, wanted)))
 
 
 def _first(values: npt.NDArray[Any], seqs: Documents, limit: int) -> Documents:
@@ -114,49 +114,49 @@ def _first(values: npt.NDArray[Any], seqs: Documents, limit: int) -> Documents:
     return places[np.lexsort((seqs[places], values[places]))]
 
 
-def _mask(view: View, asked: Listing) -> Mask:
-    """Return which documents pass, [rows + slots]."""
+def _mask(view: View, wanted: Listing) -> Mask:
+    """Return the mask of the documents that pass, [rows + slots]."""
     rows, tail = view.snapshots.rows, view.tail
-    mask = np.concatenate([_own(rows, asked), _own(tail.columns, asked) & tail.live])
+    mask = np.concatenate([_own(rows, wanted), _own(tail.columns, wanted) & tail.live])
     mask[tail.hidden_rows] = False
-    if asked.words:
-        mask &= _with_words(view, asked.words)
-    if asked.key is not None:
-        mask[: len(rows)] &= rows.with_key(asked.key)
+    if wanted.words:
+        mask &= _with_words(view, wanted.words)
+    if wanted.key is not None:
+        mask[: len(rows)] &= rows.with_key(wanted.key)
         slots = np.flatnonzero(mask[len(rows) :])
-        others = [memory.key != asked.key for memory in tail.take(slots.tolist())]
+        others = [memory.key != wanted.key for memory in tail.take(slots.tolist())]
         mask[len(rows) + slots[others]] = False
     return mask
 
 
-def _own(of: MemoryRows | Columns, asked: Listing) -> Mask:
-    """Return where a memory's columns pass, [rows] or [slots]."""
-    if asked.state == "active":
-        mask = of.active_at(asked.those.now)
-    elif asked.state == "any":
+def _own(of: MemoryRows | Columns, wanted: Listing) -> Mask:
+    """Return the mask of the memories whose columns pass, [rows] or [slots]."""
+    if wanted.state == "active":
+        mask = of.active_at(wanted.those.now)
+    elif wanted.state == "any":
         mask = np.ones(len(of.created_at), np.bool_)
-    elif asked.state == "expired":
-        mask = of.equal("state", (ACTIVE,)) & ~of.active_at(asked.those.now)
+    elif wanted.state == "expired":
+        mask = of.equal("state", (ACTIVE,)) & ~of.active_at(wanted.those.now)
     else:
-        mask = of.equal("state", (asked.state,))
-    if asked.words:  # of what was forgotten nobody learns a word
+        mask = of.equal("state", (wanted.state,))
+    if wanted.words:  # of what was forgotten nobody learns a word
         mask &= ~of.equal("state", UNSEEN)
-    if not asked.those.kinds:  # a list is of what was made of the record, unless it is asked for
+    if not wanted.those.kinds:  # a list is of what was made of the record, unless it is asked for
         mask &= ~of.equal("kind", (EPISODE,))
-    if asked.pinned is not None:
-        mask &= _numbers(of, "pinned") == asked.pinned
-    return asked.those.narrow(mask, of)
+    if wanted.pinned is not None:
+        mask &= _numbers(of, "pinned") == wanted.pinned
+    return wanted.those.narrow(mask, of)
 
 
 def _with_words(view: View, words: str) -> Mask:
-    """Return which documents hold every word, [rows + slots]; none where there is no word."""
+    """Return the mask of documents with every word, [rows + slots]; none where there is no word."""
     terms, rows = dict.fromkeys(tokenizer.terms(words)), len(view.snapshots.rows)
     mask = np.full(view.size, bool(terms))
     for term in terms:
-        held = np.zeros(view.size, np.bool_)
-        held[view.snapshots.postings.posting_list(term)[0]] = True
-        held[view.tail.term(term).slots + rows] = True
-        mask &= held
+        has_term = np.zeros(view.size, np.bool_)
+        has_term[view.snapshots.postings.posting_list(term)[0]] = True
+        has_term[view.tail.term(term).slots + rows] = True
+        mask &= has_term
     return mask
 
 
@@ -173,8 +173,8 @@ def _numbers(of: MemoryRows | Columns, name: str) -> npt.NDArray[Any]:
 def _memories_at(view: View, documents: Documents) -> list[Memory]:
     rows = len(view.snapshots.rows)
     stored = iter(view.snapshots.rows.take(documents[documents < rows].tolist()))
-    fresh = iter(view.tail.take((documents[documents >= rows] - rows).tolist()))
-    return [next(stored) if one < rows else next(fresh) for one in documents.tolist()]
+    tail = iter(view.tail.take((documents[documents >= rows] - rows).tolist()))
+    return [next(stored if document < rows else tail) for document in documents.tolist()]
 
 
 def memory_fields(memory: Memory, now: int) -> dict[str, Any]:
@@ -200,25 +200,24 @@ def all_memory_fields(memories: Sequence[Memory], now: int) -> list[dict[str, An
 def export_markdown(memories: Iterable[Memory], now: int) -> Iterator[str]:
     """Yield the page's lines; some are several, with the ends between them."""
     yield f"# Memories, {isoformat(now)[:10]}"
-    ordered = sorted(memories, key=lambda one: (one.project or "", one.kind, one.seq))
-    for project, of_project in groupby(ordered, key=lambda one: one.project):
+    ordered = sorted(memories, key=lambda memory: (memory.project or "", memory.kind, memory.seq))
+    for project, of_project in groupby(ordered, key=lambda memory: memory.project):
         yield f"\n## {project or 'No project'}"
-        for kind, of_kind in groupby(of_project, key=lambda one: one.kind):
+        for kind, of_kind in groupby(of_project, key=lambda memory: memory.kind):
             yield f"\n### {kind.capitalize()}"
             for memory in of_kind:
                 yield from _entry(memory)
 
 
 def _entry(memory: Memory) -> Iterator[str]:
-    told = [isoformat(memory.created_at)[:10], f"`{memory.id}`", f"said by {memory.trust}"]
-    told += [] if memory.state == ACTIVE else [memory.state]
-    told += [] if memory.key is None else [f"key `{memory.key}`"]
-    told += [f"`{tag}`" for tag in memory.tags]
-    yield f"\n{' '.join(sanitize(', '.join(told)).split())}\n"
+    facts = [isoformat(memory.created_at)[:10], f"`{memory.id}`", f"said by {memory.trust}"]
+    facts += [] if memory.state == ACTIVE else [memory.state]
+    facts += [] if memory.key is None else [f"key `{memory.key}`"]
+    facts += [f"`{tag}`" for tag in memory.tags]
+    yield f"\n{' '.join(sanitize(', '.join(facts)).split())}\n"
     beside = {"Context": memory.context, "Action": memory.action, "Result": memory.result}
     texts = [memory.content, *(f"{name}: {text}" for name, text in beside.items() if text)]
-    yield "\n>\n".join(_quote(sanitize(text)) for text in texts)
-
-
-def _quote(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    quotes = [
+        "\n".join(f"> {line}".rstrip() for line in sanitize(text).split("\n")) for text in texts
+    ]
+    yield "\n>\n".join(quotes)

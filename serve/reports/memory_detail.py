@@ -10,7 +10,6 @@ import msgspec
 from serve.reader.memory_json import is_withheld, visible_json, whole_json
 from serve.reader.view import Superseded, View
 from serve.reports.lineage import lineage
-from store.derived.duplicates import Link
 from store.home.errors import NotFound
 from store.home.instants import isoformat
 from store.home.projects import holds_in
@@ -54,7 +53,7 @@ def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
 
 
 def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
-    """Return what says the same as a memory, or the same with another value, as JSON has it.
+    """Return the duplicates of a memory, and its like with another value, as JSON has them.
 
     `kind` is exact, near or update; of an update, `was` and `becomes` are the values and `is_newer`
     says whether the other is the later one. None of a memory that came after the build.
@@ -68,18 +67,18 @@ def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
         is_newer = link.of == row
         other = of.rows.take([link.document if is_newer else link.of])[0]
         now = view.tail.find(other.id)
-        if now is not None and now.state != FORGOTTEN:
-            duplicates.append(
-                {"id": other.id, "state": now.state, **_duplicate_fields(link, is_newer)}
-            )
+        if now is None or now.state == FORGOTTEN:
+            continue
+        duplicate: dict[str, Any] = {
+            "id": other.id,
+            "state": now.state,
+            "kind": link.kind,
+            "likeness": link.likeness,
+        }
+        if link.kind == "update":
+            duplicate |= {"was": link.was, "becomes": link.becomes, "is_newer": is_newer}
+        duplicates.append(duplicate)
     return duplicates
-
-
-def _duplicate_fields(link: Link, is_newer: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"kind": link.kind, "likeness": link.likeness}
-    if link.kind == "update":
-        shown |= {"was": link.was, "becomes": link.becomes, "is_newer": is_newer}
-    return shown
 
 
 # History: every value of a key, or what a memory replaced and what replaced it; newest first
@@ -96,7 +95,7 @@ def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:
 
 
 def history_of_memory(view: View, id_: str) -> list[Memory]:
-    """Return a memory, what took its place and what that of each, and whose place they took.
+    """Return a memory, its successors, and all that they replaced.
 
     Empty for an unknown id.
     """
@@ -105,11 +104,11 @@ def history_of_memory(view: View, id_: str) -> list[Memory]:
     while newer is not None and newer.id not in chain:  # two may have replaced each other
         chain[newer.id] = newer
         newer = view.tail.find(newer.superseded_by) if newer.superseded_by else None
-    replaced, waiting, seen_ids = Superseded(view), [id_], {id_}
+    replaced, waiting, visited = Superseded(view), [id_], {id_}
     while waiting:
         for older in replaced.directly(waiting.pop()):
-            if older.id not in seen_ids:
-                seen_ids.add(older.id)
+            if older.id not in visited:
+                visited.add(older.id)
                 chain[older.id] = older
                 waiting.append(older.id)
     return _newest_first(chain.values())
@@ -124,7 +123,7 @@ def history_fields(memory: Memory) -> dict[str, Any]:
 
     `until` is null for what still holds, and no later than `from` for what never did.
     """
-    ends = [one for one in (memory.ended_at, memory.expires_at) if one is not None]
+    ends = [at for at in (memory.ended_at, memory.expires_at) if at is not None]
     is_hidden = memory.state == FORGOTTEN or is_withheld(memory)
     value = {} if is_hidden else {"key": memory.key, "value": memory.value}
     return (

@@ -6,9 +6,8 @@ then the same along time, the names in them, and what was replaced. A digest lis
 asked, decided, done and learned, and what is open. Groups are bounded and texts cut.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import groupby, islice
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -79,16 +78,19 @@ def overview(view: View, question: Question) -> Overview:
     """Return what is known of the topic a question names; all groups may be empty."""
     answer = recall(view, question)
     living = [hit.memory for hit in answer.hits]
+    groups: dict[OverviewGroup, list[Memory]] = defaultdict(list)
+    for memory in living:
+        groups[_overview_group(memory)].append(memory)
     whole = replace(question.filter, active_only=False)
     every = replace(question, top_k=2 * question.top_k, filter=whole)
     ended = [hit.memory for hit in recall(view, every).hits]
     return Overview(
         topic=question.text,
         found=len(living),
-        now=_of(living, "now"),
-        rules=_of(living, "rules"),
-        goals=_of(living, "goals"),
-        background=_of(living, "background"),
+        now=tuple(groups["now"][:SHOWN]),
+        rules=tuple(groups["rules"][:SHOWN]),
+        goals=tuple(groups["goals"][:SHOWN]),
+        background=tuple(groups["background"][:SHOWN]),
         timeline=oldest_first(living[:DAYS]),
         names=_names(living),
         replaced=tuple(memory for memory in ended if memory.state == SUPERSEDED)[:SHOWN],
@@ -106,12 +108,8 @@ def timeline(
     return oldest_first(hit.memory for hit in recall(view, question).hits)
 
 
-def _of(memories: Sequence[Memory], group: OverviewGroup) -> tuple[Memory, ...]:
-    return tuple(memory for memory in memories if _overview_group(memory) == group)[:SHOWN]
-
-
 def _overview_group(memory: Memory) -> OverviewGroup:
-    """Return where a memory belongs; a rule is one first, whatever else it is."""
+    """Return the group of a memory; a rule is one first, whatever else it is."""
     if role(memory) == "rule":
         return "rules"
     if memory.kind == "goal" and memory.status in ("open", "blocked"):
@@ -120,39 +118,40 @@ def _overview_group(memory: Memory) -> OverviewGroup:
 
 
 def _names(memories: Sequence[Memory]) -> tuple[Name, ...]:
-    """Return who and what is named in most of the memories; then by kind and name."""
+    """Return the names in most of the memories; equal ones by kind and name."""
     counts = Counter(
         (mention.kind, mention.name)
         for memory in memories
         for mention in mentions(memory.text, speaker=memory.created_by)
     )
-    most = sorted(counts.items(), key=lambda found: (-found[1], found[0]))[:SHOWN]
+    most = sorted(counts.items(), key=lambda count: (-count[1], count[0]))[:SHOWN]
     return tuple(Name(kind, name, count) for (kind, name), count in most)
 
 
-def overview_payload(found: Overview) -> dict[str, Any]:
+def overview_payload(overview: Overview) -> dict[str, Any]:
     """Return an overview as it is sent."""
     groups = ("now", "rules", "goals", "background", "timeline", "replaced")
     return {
-        "topic": found.topic,
-        "found": found.found,
-        **{name: [memory_item(one) for one in getattr(found, name)] for name in groups},
-        "names": [msgspec.to_builtins(name) for name in found.names],
-        "degraded": bool(found.notices),
-        **({"notices": list(found.notices)} if found.notices else {}),
+        "topic": overview.topic,
+        "found": overview.found,
+        **{name: [memory_item(memory) for memory in getattr(overview, name)] for name in groups},
+        "names": [msgspec.to_builtins(name) for name in overview.names],
+        "degraded": bool(overview.notices),
+        **({"notices": list(overview.notices)} if overview.notices else {}),
     }
 
 
 def memory_item(memory: Memory) -> dict[str, Any]:
     """Return a memory as a line of an overview: its text cut, what it does not have left out."""
-    told = {
+    text = " ".join(shown_text(memory).split())
+    fields = {
         "id": memory.id,
         "at": isoformat(memory.created_at),
         "kind": memory.kind,
         "role": role(memory),
         "trust": memory.trust,
         "project": memory.project,
-        "text": _cut(shown_text(memory)),
+        "text": text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…",
         "key": memory.key,
         "value": shown_text(memory) and memory.value,
         "status": memory.status,
@@ -160,13 +159,7 @@ def memory_item(memory: Memory) -> dict[str, Any]:
         "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,
         "superseded_by": memory.superseded_by,
     }
-    return {name: value for name, value in told.items() if value is not None}
-
-
-def _cut(text: str) -> str:
-    """Return the beginning of a text on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 1] + "…"
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 # Digests
@@ -203,52 +196,45 @@ class Digest(msgspec.Struct, frozen=True):
 
 
 def digest(view: View, log: EventLog, conditions: Filter) -> Digest:
-    """Return what happened from `asked.since` to `asked.until`, in its project or in all."""
+    """Return the digest from `conditions.since` to `conditions.until`, of its project or of all."""
     since, until = conditions.since or 0, conditions.until or conditions.now
     timeless = replace(conditions, since=None, until=None)
     memories = newest(view, replace(conditions, since=since, until=until), LOOKED_AT)
-    goals = newest(view, replace(timeless, kinds=("goal",)), LOOKED_AT)
+    by_day: dict[str, list[Memory]] = defaultdict(list)
+    for memory in oldest_first(memories):
+        if memory.kind != "goal":
+            by_day[_day(memory.created_at)].append(memory)
     # a goal is reached when it last changed, not when it was set
-    reached = [
-        memory for memory in goals if memory.status == "done" and since <= memory.updated_at < until
-    ]
-    events = [
-        event
-        for event in log.events_between(DIGEST_KINDS, since, until)
-        if _is_of(event, conditions)
-    ]
-    found: tuple[tuple[str, Any], ...] = (
-        *(
-            (_day(memory.created_at), memory)
-            for memory in oldest_first(memories)
-            if memory.kind != "goal"
-        ),
-        *((_day(memory.updated_at), _Reached(memory)) for memory in reached),
-        *((_day(event.at), event) for event in events),
+    reached: dict[str, list[Memory]] = defaultdict(list)
+    for goal in newest(view, replace(timeless, kinds=("goal",)), LOOKED_AT):
+        if goal.status == "done" and since <= goal.updated_at < until:
+            reached[_day(goal.updated_at)].append(goal)
+    scope = None if conditions.project is None else scope_chain(conditions.project)
+    events: dict[str, list[Event]] = defaultdict(list)
+    for event in log.events_between(DIGEST_KINDS, since, until):
+        if scope is None or (event.project or "") in scope:
+            events[_day(event.at)].append(event)
+    days = tuple(
+        _summarize_day(day, by_day[day], reached[day], events[day])
+        for day in sorted({*by_day, *reached, *events})
     )
-    by_day = groupby(sorted(found, key=lambda pair: pair[0]), key=lambda pair: pair[0])
-    days = tuple(_of_day(day, [one for _, one in those]) for day, those in by_day)
     return Digest(since, until, days, tuple(open_goals(view, timeless)))
 
 
-class _Reached(msgspec.Struct, frozen=True):
-    goal: Memory
-
-
-def _of_day(day: str, found: Sequence[Any]) -> Day:
-    memories = [memory for memory in found if isinstance(memory, Memory)]
+def _summarize_day(
+    day: str, memories: Sequence[Memory], reached: Sequence[Memory], events: Sequence[Event]
+) -> Day:
     groups = {
         name: tuple(memory for memory in memories if _digest_group(memory) == name)
         for name in _GROUPS
     }
-    reached = tuple(one.goal for one in found if isinstance(one, _Reached))
     return Day(
         day=day,
         decided=groups["decided"],
         learned=groups["learned"],
         done=(*groups["done"], *reached),
         others=len(memories) - sum(map(len, groups.values())),
-        work=work([event for event in found if isinstance(event, Event)]),
+        work=work(events),
     )
 
 
@@ -260,33 +246,34 @@ def _digest_group(memory: Memory) -> DigestGroup | None:
     return "done" if memory.kind in _DONE else None
 
 
-def _is_of(event: Event, conditions: Filter) -> bool:
-    return conditions.project is None or (event.project or "") in scope_chain(conditions.project)
-
-
 def _day(at: int) -> str:
     return isoformat(at)[:10]
 
 
-def digest_payload(found: Digest, now: int) -> dict[str, Any]:
+def digest_payload(digest: Digest, now: int) -> dict[str, Any]:
     """Return a digest as it is sent; of a group of a day, the first ones and how many more."""
     return {
-        "since": isoformat(found.since),
-        "until": isoformat(found.until),
-        "days": [_day_payload(day) for day in found.days],
-        "open": goals_shown(found.open, moment(now).date()),
+        "since": isoformat(digest.since),
+        "until": isoformat(digest.until),
+        "days": [_day_payload(day) for day in digest.days],
+        "open": goals_shown(digest.open, moment(now).date()),
     }
 
 
 def _day_payload(day: Day) -> dict[str, Any]:
-    groups = {name: _first(getattr(day, name)) for name in _GROUPS}
+    groups = {
+        name: [memory_item(memory) for memory in getattr(day, name)[:SHOWN_OF_DAY]]
+        for name in _GROUPS
+    }
     counts = {
         "others": day.others,
         "more": sum(max(0, len(getattr(day, name)) - SHOWN_OF_DAY) for name in _GROUPS),
         "sessions": day.work.sessions,
     }
     did = {
-        "asked": [" ".join(one.split())[:LONGEST_PROMPT] for one in day.work.asked[:SHOWN_OF_DAY]],
+        "asked": [
+            " ".join(prompt.split())[:LONGEST_PROMPT] for prompt in day.work.asked[:SHOWN_OF_DAY]
+        ],
         "edited": [
             {"file": file, "times": times} for file, times in day.work.edited[:SHOWN_OF_DAY]
         ],
@@ -296,9 +283,5 @@ def _day_payload(day: Day) -> dict[str, Any]:
         ],
         "failing": [{"for": effort, "command": act.command} for effort, act in day.work.failures],
     }
-    said = groups | counts | did
-    return {"day": day.day} | {name: value for name, value in said.items() if value}
-
-
-def _first(memories: Iterable[Memory]) -> list[dict[str, Any]]:
-    return [memory_item(memory) for memory in islice(memories, SHOWN_OF_DAY)]
+    fields = groups | counts | did
+    return {"day": day.day} | {name: value for name, value in fields.items() if value}

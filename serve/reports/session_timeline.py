@@ -38,12 +38,12 @@ class Turn:
 
     @property
     def answer(self) -> str:
-        """What the agent said last; "" where no host told it."""
+        """The agent's last words; "" where no host reported any."""
         return next((body.said for body in reversed(self._told) if body.said), "")
 
     @property
     def stages(self) -> list[str]:
-        """What became of the session, beside that it began and came to the end of a turn."""
+        """The stages that the session went through, but for its start and the ends of turns."""
         return [body.stage for body in self._told if body.stage not in ("started", "stopped")]
 
     @property
@@ -65,8 +65,8 @@ class Turn:
     @property
     def surfaced(self) -> list[str]:
         """The ids of the lessons and rules that were put before the agent, each once."""
-        shown = (event.subject for event in self.events if isinstance(event.body, Surfaced))
-        return list(dict.fromkeys(shown))
+        ids = (event.subject for event in self.events if isinstance(event.body, Surfaced))
+        return list(dict.fromkeys(ids))
 
     @property
     def recorded(self) -> list[str]:
@@ -74,7 +74,7 @@ class Turn:
         return [event.subject for event in self.events if isinstance(event.body, Recorded)]
 
     def holds(self, words: Sequence[str]) -> bool:
-        """Return whether each of some words stands in what was asked, done or said; either case."""
+        """Tell whether the prompt, the acts or the answer have each of some words; either case."""
         if not words:
             return True
         texts = [self.prompt, self.answer]
@@ -91,4 +91,4 @@ def session_turns(events: Iterable[Event]) -> list[Turn]:
         if isinstance(event.body, Prompted) or not turns:
             turns.append([])
         turns[-1].append(event)
-    return [Turn(number, tuple(some)) for number, some in enumerate(turns, start=1)]
+    return [Turn(number, tuple(own)) for number, own in enumerate(turns, start=1)]

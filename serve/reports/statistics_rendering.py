@@ -9,8 +9,8 @@ import numpy as np
 from serve.recall.context_block import short_id
 from serve.reports.holdings import Published
 from serve.reports.tenant_statistics import (
+    DAY,
     SPENDING_DAYS,
-    Growth,
     RecallOutcomes,
     Statistics,
     Values,
@@ -26,7 +26,7 @@ SCORES = 20  # steps up to the greatest
 
 def statistics_payload(statistics: Statistics) -> dict[str, Any]:
     """Return the figures as they are sent."""
-    rate, builds = statistics.rate, statistics.builds
+    growth, rate, builds = statistics.growth, statistics.rate, statistics.builds
     return {
         "tenant": statistics.tenant,
         "at": isoformat(statistics.at),
@@ -37,7 +37,13 @@ def statistics_payload(statistics: Statistics) -> dict[str, Any]:
             "by_kind": statistics.memories.by_kind,
         },
         "disk": msgspec.to_builtins(statistics.disk) | {"total": statistics.disk.total},
-        "growth": _growth(statistics.growth),
+        "growth": {
+            "since": isoformat(growth.since)[:10],
+            "step_days": growth.step // DAY,
+            "memories": growth.memories,
+            "recalls": growth.recalls,
+            "others": growth.others,
+        },
         "recalls": {
             "a_minute": rate.a_minute,
             "last_hour": rate.last_hour,
@@ -50,7 +56,7 @@ def statistics_payload(statistics: Statistics) -> dict[str, Any]:
         "builds": {
             "tail": builds.tail,
             "changes": builds.changes,
-            "kept": [_build_fields(one) for one in builds.kept],
+            "kept": [_build_fields(published) for published in builds.kept],
             "refused": builds.refusal.reasons if builds.refusal else [],
             "notices": builds.notices,
             "failed": [f"{failure.what}: {failure.said}" for failure in builds.failures],
@@ -64,7 +70,7 @@ def statistics_payload(statistics: Statistics) -> dict[str, Any]:
             },
         },
         "usefulness": _usefulness(statistics.usefulness),
-        "waiting": sum(one.count for one in statistics.waiting),
+        "waiting": sum(waiting.count for waiting in statistics.waiting),
     }
 
 
@@ -75,13 +81,13 @@ def score_edges(scores: Values) -> tuple[float, ...]:
 
 
 def counts(values: Values, edges: Sequence[float]) -> list[int]:
-    """Return how many values lie between each edge and the next.
+    """Count the values between each edge and the next.
 
     Values beyond the last edge count in the last step, those below the first in the first.
     """
     places = np.searchsorted(np.array(edges[1:-1]), values, side="right")
-    found: list[int] = np.bincount(places, minlength=len(edges) - 1).tolist()
-    return found
+    steps: list[int] = np.bincount(places, minlength=len(edges) - 1).tolist()
+    return steps
 
 
 def _outcomes(outcomes: RecallOutcomes) -> dict[str, Any]:
@@ -101,26 +107,16 @@ def _outcomes(outcomes: RecallOutcomes) -> dict[str, Any]:
     }
 
 
-def _growth(growth: Growth) -> dict[str, Any]:
+def _build_fields(published: Published) -> dict[str, Any]:
     return {
-        "since": isoformat(growth.since)[:10],
-        "step_days": growth.step // 86_400_000_000,
-        "memories": growth.memories,
-        "recalls": growth.recalls,
-        "others": growth.others,
-    }
-
-
-def _build_fields(one: Published) -> dict[str, Any]:
-    return {
-        "number": one.number,
-        "at": isoformat(one.at),
-        "watermark": one.watermark,
-        "memories": one.memories,
-        "bytes": one.bytes,
-        "took_s": round(one.took_s, 3),
-        "checks": len(one.checks),
-        "checks_failed": [f"{check.name}: {check.detail}" for check in one.failed],
+        "number": published.number,
+        "at": isoformat(published.at),
+        "watermark": published.watermark,
+        "memories": published.memories,
+        "bytes": published.bytes,
+        "took_s": round(published.took_s, 3),
+        "checks": len(published.checks),
+        "checks_failed": [f"{check.name}: {check.detail}" for check in published.failed],
     }
 
 

@@ -66,7 +66,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 def growth(log: EventLog, now: int) -> Growth:
-    """Return how a log grew until now, by the shortest step that gives MOST of them or fewer."""
+    """Return the growth of a log until now, by the shortest step that gives MOST_STEPS or fewer."""
     first = log_queries.time_of(log, 1) or now
     since = min(first, now) // DAY * DAY
     days = (now - since) // DAY + 1
@@ -106,13 +106,13 @@ def timeline(view: View, now: int) -> Timeline:
     rows, tail = view.snapshots.rows, view.tail
     mask = rows.active_at(now)
     mask[tail.hidden_rows] = False
-    fresh = tail.columns.created_at[tail.columns.active_at(now) & tail.live]
-    made = np.minimum(np.concatenate([rows.created_at[mask], fresh]), now)
-    if not len(made):
+    of_tail = tail.columns.created_at[tail.columns.active_at(now) & tail.live]
+    moments = np.minimum(np.concatenate([rows.created_at[mask], of_tail]), now)
+    if not len(moments):
         return Timeline(now, DAY, ())
-    first = max(int(made.min()), now - GROWTH_STEPS[-1] * (MOST_STEPS - 1) * DAY) // DAY * DAY
+    first = max(int(moments.min()), now - GROWTH_STEPS[-1] * (MOST_STEPS - 1) * DAY) // DAY * DAY
     step = _step((now - first) // DAY + 1) * DAY
-    places = np.maximum(made - first, 0) // step
+    places = np.maximum(moments - first, 0) // step
     counts = np.bincount(places, minlength=int((now - first) // step) + 1)
     return Timeline(first, step, tuple(counts.tolist()))
 
@@ -148,7 +148,7 @@ class RecallRate(msgspec.Struct, frozen=True):
 
 
 def recall_rate(log: EventLog, now: int) -> RecallRate:
-    """Return how often was asked, up to now."""
+    """Return the rate of recalls up to now."""
     first_minute = now - now % MINUTE - 59 * MINUTE
     first_day = now - now % DAY - 29 * DAY
     kinds = ("recalled",)
@@ -163,7 +163,7 @@ def recall_rate(log: EventLog, now: int) -> RecallRate:
 
 @dataclass(frozen=True)
 class RecallOutcomes:
-    """What the newest receipts say. `since` is the oldest of them, microseconds UTC.
+    """The outcomes of the newest receipts. `since` is the oldest of them, microseconds UTC.
 
     `took_ms` is that of each, the newest first; the confidence and score are those of each hit.
     """
@@ -202,24 +202,24 @@ class RecallOutcomes:
 
 
 def recall_outcomes(log: EventLog, most: int = NEWEST) -> RecallOutcomes:
-    """Return what the newest receipts say, of those that were not put away."""
-    found = [
+    """Return the outcomes of the newest receipts that are not archived."""
+    recalls = [
         (at, body)
         for at, body in log_queries.newest_bodies(log, "recalled", most)
         if isinstance(body, Recalled)
     ]
-    hits = [hit for _, body in found for hit in body.hits]
+    hits = [hit for _, body in recalls for hit in body.hits]
     return RecallOutcomes(
-        since=found[-1][0] if found else None,
-        took_ms=np.array([body.took_us / 1_000 for _, body in found], np.float64),
-        hits=np.array([len(body.hits) for _, body in found], np.int64),
+        since=recalls[-1][0] if recalls else None,
+        took_ms=np.array([body.took_us / 1_000 for _, body in recalls], np.float64),
+        hits=np.array([len(body.hits) for _, body in recalls], np.int64),
         confidence=np.array([hit.confidence for hit in hits], np.float64),
         score=np.array([hit.score for hit in hits], np.float64),
     )
 
 
 class RatingCounts(msgspec.Struct, frozen=True):
-    """What the newest ratings say: verdicts from -1, harmful, to 1, decisive."""
+    """The newest ratings: verdicts from -1, harmful, to 1, decisive."""
 
     looked_at: int
     helped: int  # verdicts over 0
@@ -228,17 +228,17 @@ class RatingCounts(msgspec.Struct, frozen=True):
 
 
 def rating_counts(log: EventLog, most: int = NEWEST) -> RatingCounts:
-    """Return what the newest ratings say."""
-    said = [
+    """Return the counts of the newest ratings."""
+    verdicts = [
         body.verdict
         for _, body in log_queries.newest_bodies(log, "rated", most)
         if isinstance(body, Rated)
     ]
     return RatingCounts(
-        looked_at=len(said),
-        helped=sum(one > 0 for one in said),
-        harmed=sum(one < 0 for one in said),
-        mean=sum(said) / len(said) if said else None,
+        looked_at=len(verdicts),
+        helped=sum(verdict > 0 for verdict in verdicts),
+        harmed=sum(verdict < 0 for verdict in verdicts),
+        mean=sum(verdicts) / len(verdicts) if verdicts else None,
     )
 
 
@@ -258,24 +258,22 @@ class Spending(msgspec.Struct, frozen=True):
 
 
 def spending(log: EventLog, now: int) -> Spending:
-    """Return what was spent, up to now."""
+    """Return the spending up to now."""
     today = now - now % DAY
     first_day = today - (SPENDING_DAYS - 1) * DAY
-    found = log_queries.bodies_between(log, "called", first_day, today + DAY)
-    calls = [(at, body) for at, _, _, body in reversed(found) if isinstance(body, Called)]
-    by_purpose = {
-        purpose: sum_calls(body for _, body in calls if body.purpose == purpose)
+    rows = log_queries.bodies_between(log, "called", first_day, today + DAY)
+    calls = [(at, body) for at, _, _, body in reversed(rows) if isinstance(body, Called)]
+    costs = [
+        (purpose, sum_calls(body for _, body in calls if body.purpose == purpose))
         for purpose in sorted({body.purpose for _, body in calls})
-    }
+    ]
     days = [0.0] * SPENDING_DAYS
     for at, body in calls:
         days[(at - first_day) // DAY] += body.cost_usd
     return Spending(
         today=sum_calls(body for at, body in calls if at >= today),
         month=sum_calls(body for _, body in calls),
-        by_purpose=dict(
-            sorted(by_purpose.items(), key=lambda one: (-one[1].cost_usd, -one[1].tokens))
-        ),
+        by_purpose=dict(sorted(costs, key=lambda cost: (-cost[1].cost_usd, -cost[1].tokens))),
         days=tuple(days),
         first_day=first_day,
     )
@@ -307,7 +305,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) -> Statistics:
-    """Return how a tenant stands now."""
+    """Return the figures of a tenant now."""
     return Statistics(
         tenant=tenant.name,
         at=now,
@@ -343,7 +341,7 @@ class LiveCounters(msgspec.Struct, frozen=True):
 
 
 def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
-    """Return what moves; it costs a few milliseconds."""
+    """Return the figures that move; it costs a few milliseconds."""
     rate, outcomes, head = recall_rate(log, now), recall_outcomes(log, LIVE_RECALLS), log.head()
     return LiveCounters(
         at=now,

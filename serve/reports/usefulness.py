@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from serve.reader.filters import Filter
-from serve.reader.tail_storage import Columns
 from serve.reader.view import View, newest
 from store.agents.prompt_statements import SAID_OTHERWISE
 from store.log import log_queries
@@ -35,7 +34,6 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
-from store.memories.rows import Mask, MemoryRows
 from store.plans.lesson_proposals import MADE_A_RULE
 
 DAY = 86_400_000_000  # microseconds
@@ -125,7 +123,7 @@ class Usefulness(msgspec.Struct, frozen=True):
     cut_at: int | None = None
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _Row(msgspec.Struct, frozen=True):
     """One event of the log, as far as it counts here."""
 
     at: int
@@ -134,29 +132,29 @@ class _Told(msgspec.Struct, frozen=True):
     body: Body
 
 
-_Found = Mapping[str, Sequence[_Told]]  # by kind, each the oldest first
+_Rows = Mapping[str, Sequence[_Row]]  # by kind, each the oldest first
 
 
 def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
-    """Return what agents were told up to now, and what became of it."""
+    """Return the figures of what agents were told up to now, and of the effect."""
     today = now - now % DAY
     starts = {name: today - (days - 1) * DAY for name, days in PERIODS.items()}
     first = min(starts.values())
     cuts = (log_queries.nth_newest(log, kind, now + 1, LOOKED_AT) for kind in _KINDS)
     cut_at = max((cut + 1 for cut in cuts if cut is not None and cut >= first), default=None)
     first = max(first, cut_at or 0)
-    found = {
+    rows = {
         kind: [
-            _Told(*row)
+            _Row(*row)
             for row in reversed(log_queries.bodies_between(log, kind, first, now + 1, holding))
         ]
         for kind, holding in _KINDS.items()
     }
-    blocks = _blocks(found)
+    blocks = _blocks(rows)
     stated = Filter(now, kinds=(STATEMENT,), since=today)
     return Usefulness(
         {
-            name: _period(view, found, blocks, max(since, first), now)
+            name: _period(view, rows, blocks, max(since, first), now)
             for name, since in starts.items()
         },
         tuple(newest(view, stated, LISTED)),
@@ -164,21 +162,24 @@ def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
     )
 
 
-def _blocks(found: _Found) -> list[Block]:
+def _blocks(rows: _Rows) -> list[Block]:
     notes: dict[tuple[Place, Moment], set[str]] = {}
     sizes: dict[tuple[Place, Moment], int] = {}
-    for receipt in (*found["recalled"], *found["surfaced"], *found["session"]):
+    for row in (*rows["recalled"], *rows["surfaced"], *rows["session"]):
         place: Place = "prompt"
         ids: tuple[str, ...] = ()
         size: int | None = None
-        body = receipt.body
-        if isinstance(body, Recalled) and _is_injected(body):
+        body = row.body
+        # only of a prompt hook's recalls; an earlier version's receipt names no door
+        if isinstance(body, Recalled) and (
+            body.door == "prompt" or (body.door is None and body.mode == "auto")
+        ):
             ids, size = tuple(hit.id for hit in body.hits), body.characters
         elif isinstance(body, Surfaced):
-            place, ids, size = body.place, (receipt.subject,), body.characters
+            place, ids, size = body.place, (row.subject,), body.characters
         elif isinstance(body, SessionTold):
             place, size = "session", body.characters
-        key = (place, (receipt.session, receipt.at))
+        key = (place, (row.session, row.at))
         if ids or size:
             notes.setdefault(key, set()).update(ids)
         if size:
@@ -189,27 +190,26 @@ def _blocks(found: _Found) -> list[Block]:
     ]
 
 
-def _is_injected(body: Recalled) -> bool:
-    """Whether a recall is a prompt hook's; an earlier version's receipt names no door."""
-    return body.door == "prompt" or (body.door is None and body.mode == "auto")
-
-
-def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: int) -> Period:
-    said = {
-        kind: [receipt for receipt in receipts if receipt.at >= since]
-        for kind, receipts in found.items()
-    }
+def _period(view: View, all_rows: _Rows, every: Iterable[Block], since: int, now: int) -> Period:
+    rows = {kind: [row for row in of if row.at >= since] for kind, of in all_rows.items()}
     blocks = [block for block in every if block.at >= since]
     prompts = {
-        (receipt.session, receipt.at)
-        for receipt in said["prompted"]
-        if isinstance(receipt.body, Prompted) and not receipt.body.imported
+        (row.session, row.at)
+        for row in rows["prompted"]
+        if isinstance(row.body, Prompted) and not row.body.imported
     }
-    verdicts = [
-        receipt.body.verdict for receipt in said["followed"] if isinstance(receipt.body, Followed)
-    ]
-    ratings = [receipt.body.verdict for receipt in said["rated"] if isinstance(receipt.body, Rated)]
+    verdicts = [row.body.verdict for row in rows["followed"] if isinstance(row.body, Followed)]
+    ratings = [row.body.verdict for row in rows["rated"] if isinstance(row.body, Rated)]
     sizes = [block.characters for block in blocks if block.characters]
+    ended = _supersessions(rows["superseded"], SAID_OTHERWISE)
+    contradicted = {
+        id_ for block in blocks for id_ in block.notes if block.at <= ended.get(id_, -1)
+    }
+    changes = sorted((*rows["forgotten"], *rows["restored"]), key=lambda row: row.at)
+    last_change = {
+        row.subject: row.body for row in changes if isinstance(row.body, Forgotten | Restored)
+    }
+    forgotten = [id_ for id_, body in last_change.items() if isinstance(body, Forgotten)]
     return Period(
         since=since,
         prompts=len(prompts),
@@ -217,8 +217,8 @@ def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: 
             prompts & {(block.session, block.at) for block in blocks if block.place == "prompt"}
         ),
         near=sum(
-            isinstance(receipt.body, Recalled) and "near" in receipt.body.dropped
-            for receipt in said["recalled"]
+            isinstance(row.body, Recalled) and "near" in row.body.dropped
+            for row in rows["recalled"]
         ),
         briefs=sum(block.place == "session" for block in blocks),
         warnings=sum(len(block.notes) for block in blocks if block.place == "tool"),
@@ -229,42 +229,23 @@ def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: 
         followed=verdicts.count("followed"),
         ignored=verdicts.count("ignored"),
         not_applicable=verdicts.count("not_applicable"),
-        contradicted=_contradictions(said["superseded"], blocks),
+        contradicted=len(contradicted),
         helped=sum(rating > 0 for rating in ratings),
         harmed=sum(rating < 0 for rating in ratings),
         kept=_count(view, STATEMENT, since, now),
-        accepted=len(_supersessions(said["superseded"], MADE_A_RULE)),
-        taken_back=_withdrawals(view, (*said["forgotten"], *said["restored"])),
+        accepted=len(_supersessions(rows["superseded"], MADE_A_RULE)),
+        taken_back=len(_statements(view, forgotten)),
         episodes=_count(view, EPISODE, since, now),
     )
 
 
-def _supersessions(receipts: Iterable[_Told], reason: str) -> dict[str, int]:
-    """Return what gave way for a reason, and when last, by id."""
+def _supersessions(rows: Iterable[_Row], reason: str) -> dict[str, int]:
+    """Return the last moment of each memory that was superseded for a reason, by id."""
     return {
-        receipt.subject: receipt.at
-        for receipt in receipts
-        if isinstance(receipt.body, Superseded) and receipt.body.reason == reason
+        row.subject: row.at
+        for row in rows
+        if isinstance(row.body, Superseded) and row.body.reason == reason
     }
-
-
-def _contradictions(receipts: Iterable[_Told], blocks: Iterable[Block]) -> int:
-    ended = _supersessions(receipts, SAID_OTHERWISE)
-    given = {id_ for block in blocks for id_ in block.notes if block.at <= ended.get(id_, -1)}
-    return len(given)
-
-
-def _withdrawals(view: View, receipts: Iterable[_Told]) -> int:
-    """Return how many statements were forgotten, and not restored since."""
-    ordered = sorted(receipts, key=lambda receipt: receipt.at)
-    last = {
-        receipt.subject: receipt.body
-        for receipt in ordered
-        if isinstance(receipt.body, Forgotten | Restored)
-    }
-    return len(
-        _statements(view, [id_ for id_, body in last.items() if isinstance(body, Forgotten)])
-    )
 
 
 def _statements(view: View, ids: Collection[str]) -> list[str]:
@@ -287,21 +268,16 @@ def _statements(view: View, ids: Collection[str]) -> list[str]:
 
 
 def _count(view: View, kind: str, since: int, now: int) -> int:
-    """Return how many memories of a kind were made, whatever became of them but for episodes, whose
+    """Count the memories of a kind that were made, whatever became of them but for episodes, whose
     erased ones are none.
     """
     rows, tail = view.snapshots.rows, view.tail
-    standing = np.ones(len(rows), np.bool_)
-    standing[tail.hidden_rows] = False
-    return _count_new(rows, standing, kind, since, now) + _count_new(
-        tail.columns, tail.live, kind, since, now
-    )
-
-
-def _count_new(
-    source: MemoryRows | Columns, standing: Mask, kind: str, since: int, now: int
-) -> int:
-    mask = standing & source.equal("kind", (kind,)) & (source.created_at >= np.int64(since))
-    if kind == EPISODE:
-        mask &= source.active_at(now)
-    return int(np.count_nonzero(mask))
+    is_current = np.ones(len(rows), np.bool_)
+    is_current[tail.hidden_rows] = False
+    count = 0
+    for source, mask in ((rows, is_current), (tail.columns, tail.live)):
+        mask = mask & source.equal("kind", (kind,)) & (source.created_at >= np.int64(since))
+        if kind == EPISODE:
+            mask &= source.active_at(now)
+        count += int(np.count_nonzero(mask))
+    return count

@@ -51,21 +51,21 @@ def explain_memory(
     if memory.state == FORGOTTEN:
         return "not returned: it was forgotten; `mnemolog restore` undoes that"
     as_of = moment_of(reader, request.as_of)
-    if lost := list(_explain_filter(memory, request, now, as_of, remedies)):
-        return f"not returned: {'; '.join(lost)}"
+    if reasons := list(_explain_filter(memory, request, now, as_of, remedies)):
+        return f"not returned: {'; '.join(reasons)}"
     payload, _ = answer(reader, request, choices, now)
-    for rank, one in enumerate(payload["hits"], 1):
-        if one["id"] == id_:
-            return f"returned as number {rank}: {hit_reason(one['why'])}"
+    for rank, hit in enumerate(payload["hits"], 1):
+        if hit["id"] == id_:
+            return f"returned as number {rank}: {hit_reason(hit['why'])}"
     wide = msgspec.structs.replace(request, top_k=_MOST_HITS, min_confidence=0.0, min_score=0.0)
-    every, _ = answer(reader, wide, choices, now)
-    return "not returned: " + _explain_loss(memory, request, payload, every, remedies)
+    wide_payload, _ = answer(reader, wide, choices, now)
+    return "not returned: " + _explain_loss(memory, request, payload, wide_payload, remedies)
 
 
 def _explain_filter(
     memory: Memory, request: RecallRequest, now: int, as_of: int | None, remedies: Remedies
 ) -> Iterator[str]:
-    """Yield what the filter has against a memory."""
+    """Yield the conditions of the filter that a memory fails, each with its remedy."""
     ended = memory.state != ACTIVE
     if as_of is not None:
         ended = memory.ended_at is not None and memory.ended_at <= as_of
@@ -99,28 +99,30 @@ def _explain_filter(
 def _explain_loss(
     memory: Memory,
     request: RecallRequest,
-    as_asked: Mapping[str, Any],
-    every: Mapping[str, Any],
+    payload: Mapping[str, Any],
+    wide_payload: Mapping[str, Any],
     remedies: Remedies,
 ) -> str:
-    """Return at which stage after the filter a memory was lost that `as_asked` does not hold."""
-    bar, most = as_asked["min_confidence"], as_asked["why"]["top_k"]
-    for rank, one in enumerate(every["hits"], 1):
-        if one["id"] != memory.id:
+    """Return the stage after the filter at which a memory was lost; `wide_payload` is the answer
+    to the same request without thresholds.
+    """
+    bar, most = payload["min_confidence"], payload["why"]["top_k"]
+    for rank, hit in enumerate(wide_payload["hits"], 1):
+        if hit["id"] != memory.id:
             continue
-        evidence = hit_reason(one["why"])
-        if one["confidence"] < bar:
-            sure = f"its confidence {one['confidence']:.2f}"
+        evidence = hit_reason(hit["why"])
+        if hit["confidence"] < bar:
+            sure = f"its confidence {hit['confidence']:.2f}"
             return f"{sure} is below the threshold {bar:.2f}, {remedies.confidence}: {evidence}"
-        if one["score"] < request.min_score:
+        if hit["score"] < request.min_score:
             floor = f"the floor {request.min_score:.4f}, {remedies.score}"
-            return f"its score {one['score']:.4f} is below {floor}: {evidence}"
+            return f"its score {hit['score']:.4f} is below {floor}: {evidence}"
         return f"it ranked {rank}, and {most} were requested, {remedies.rank}: {evidence}"
-    for one in every["hits"]:
-        if memory.id in one.get("copies", ()):
-            return f"{one['id']} is a duplicate and was returned instead"
-        if memory.id in one.get("insights", ()):
-            return f"its source {one['id']} was returned instead; {remedies.insight}"
+    for hit in wide_payload["hits"]:
+        if memory.id in hit.get("copies", ()):
+            return f"{hit['id']} is a duplicate and was returned instead"
+        if memory.id in hit.get("insights", ()):
+            return f"its source {hit['id']} was returned instead; {remedies.insight}"
     return (
         "no channel found it: it shares too few words with the query and is not similar to it; "
         "ask in words of its text"
