@@ -63,7 +63,7 @@ def _table(chart: Chart) -> str:
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in chart.columns)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(one)}</td>" for one in others)
+        + "".join(f"<td>{escape(cell)}</td>" for cell in others)
         + "</tr>"
         for first, *others in chart.rows
     )
@@ -108,10 +108,10 @@ def svg_path(points: Iterable[tuple[float, float]], kind: str, *, closed: bool =
     return f'<path class="{kind}" d="M{steps}{" Z" if closed else ""}"/>'
 
 
-def empty_chart(title: str, text: str = "nothing yet", height: int = HEIGHT) -> Chart:
+def empty_chart(title: str) -> Chart:
     """Return the picture of no data."""
-    marks = svg_text(WIDTH / 2, height / 2, text, "empty", "middle")
-    return Chart(title, f"{text[:1].upper()}{text[1:]}.", marks, (), (), height=height)
+    marks = svg_text(WIDTH / 2, HEIGHT / 2, "nothing yet", "empty", "middle")
+    return Chart(title, "Nothing yet.", marks, (), ())
 
 
 # Scales: from values to places, and the round values that an axis names
@@ -144,7 +144,7 @@ def ticks(high: float, most: int = 4, *, whole: bool = False) -> list[float]:
         return [0.0, 1.0]
     rough = high / most
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(one * power for one in _ROUND if one * power >= rough * (1 - 1e-9))
+    step = next(factor * power for factor in _ROUND if factor * power >= rough * (1 - 1e-9))
     if whole:
         step = max(1.0, math.ceil(step))
     return [place * step for place in range(math.ceil(high / step - 1e-9) + 1)]
@@ -167,26 +167,27 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 DAYS = Axis("day", formatting.day_of_year, formatting.day)
-MINUTES = Axis("minute", formatting.minute, formatting.minute)
 
 
 def area_chart(
     title: str,
     at: Sequence[float],
     values: Sequence[float],
-    axis: Axis = DAYS,
-    written: Written = formatting.count,
     said: str = "",
 ) -> Chart:
-    """Draw how one number moved, from 0 up; `at` are ascending."""
+    """Draw how one count moved, from 0 up; `at` are ascending."""
     if not at:
         return empty_chart(title)
     values = _finite(values)
+    written = formatting.count
     marks = ticks(max(values), whole=all(value == int(value) for value in values))
     across = Scale(at[0], at[-1], _LEFT, WIDTH - _RIGHT)
     up = Scale(0.0, marks[-1], HEIGHT - _BOTTOM, _TOP)
     points = [(across(x), up(y)) for x, y in zip(at, values, strict=True)]
-    drawn = [_grid(marks, up, written), _along(at, across, axis)]
+    drawn = [
+        _grid(marks, up, written),
+        _name_places([(across(x), DAYS.written(x)) for x in _some(at)]),
+    ]
     if len(points) == 1:
         drawn.append(svg_bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "point f1"))
     else:
@@ -194,10 +195,10 @@ def area_chart(
         drawn += (svg_path([*points, *floor], "area f1", closed=True), svg_path(points, "line s1"))
     return Chart(
         title,
-        said or f"{written(values[-1])} by {axis.whole(at[-1])}; {written(values[0])} at first.",
+        said or f"{written(values[-1])} by {DAYS.whole(at[-1])}; {written(values[0])} at first.",
         "".join(drawn),
-        (axis.name, title),
-        [(axis.whole(x), written(y)) for x, y in zip(at, values, strict=True)],
+        (DAYS.name, title),
+        [(DAYS.whole(x), written(y)) for x, y in zip(at, values, strict=True)],
     )
 
 
@@ -214,15 +215,21 @@ def bar_chart(
         return empty_chart(title)
     stacks = [_finite(values) for values in series.values()]
     sums = [math.fsum(column) for column in zip(*stacks, strict=True)]
-    marks = ticks(max(sums), whole=all(one == int(one) for one in sums))
+    marks = ticks(max(sums), whole=all(total == int(total) for total in sums))
     up = Scale(0.0, marks[-1], HEIGHT - _BOTTOM, _TOP)
     slot = (WIDTH - _LEFT - _RIGHT) / len(at)
     across = Scale(0, max(len(at) - 1, 1), _LEFT + slot / 2, WIDTH - _RIGHT - slot / 2)
-    drawn = [_grid(marks, up, written), _places(at, across, axis)]
-    for place, x in enumerate(at):
-        drawn += _stack(
-            across(place) - slot * 0.42, slot * 0.84, up, x, place, series, axis, written
-        )
+    named = [(across(place), axis.written(at[int(place)])) for place in _some(range(len(at)))]
+    drawn = [_grid(marks, up, written), _name_places(named)]
+    for place, moment in enumerate(at):
+        floor = 0.0  # the first series is the lowest bar
+        for number, (name, values) in enumerate(zip(series, stacks, strict=True), 1):
+            if values[place] > 0:
+                top = up(floor + values[place])
+                text = f"{axis.whole(moment)}: {written(values[place])} {name}"
+                x, height = across(place) - slot * 0.42, up(floor) - top
+                drawn.append(svg_bar(x, top, slot * 0.84, height, f"column f{number}", text))
+                floor += values[place]
     total = math.fsum(sums)
     return Chart(
         title,
@@ -235,29 +242,6 @@ def bar_chart(
         ],
         legend=tuple(series) if len(series) > 1 else (),
     )
-
-
-def _stack(
-    x: float,
-    width: float,
-    up: Scale,
-    at: float,
-    place: int,
-    series: Mapping[str, Sequence[float]],
-    axis: Axis,
-    written: Written,
-) -> list[str]:
-    """Return the bars of one step, the first series lowest."""
-    drawn: list[str] = []
-    floor = 0.0
-    for number, (name, values) in enumerate(series.items(), 1):
-        value = _finite([values[place]])[0]
-        if value > 0:
-            top = up(floor + value)
-            text = f"{axis.whole(at)}: {written(value)} {name}"
-            drawn.append(svg_bar(x, top, width, up(floor) - top, f"column f{number}", text))
-            floor += value
-    return drawn
 
 
 def histogram(
@@ -283,9 +267,9 @@ def histogram(
     for place, count in enumerate(counts):
         x = _LEFT + place * slot
         if count:
-            said_of = f"{names[place]}: {formatting.count(count)}"
+            text = f"{names[place]}: {formatting.count(count)}"
             top = up(count)
-            drawn.append(svg_bar(x + 1, top, slot - 2, up(0) - top, "column f1", said_of))
+            drawn.append(svg_bar(x + 1, top, slot - 2, up(0) - top, "column f1", text))
         if place % every == 0:
             drawn.append(svg_text(x, HEIGHT - 7, _bare(edges[place], written), "tick", "middle"))
     for row, (name, value) in enumerate((marks or {}).items()):
@@ -323,10 +307,11 @@ def row_chart(
     drawn: list[str] = []
     for place, (name, value) in enumerate(of.items()):
         y = 4 + place * _ROW
+        short_name = name if len(name) <= 17 else f"{name[:16]}…"
         start, end = sorted((across(0.0), across(value)))
         kind = "column f1" if value >= 0 else "column f2"
         drawn += (
-            svg_text(_NAME - 6, y + 13, _cut(name, 17), "name", "end"),
+            svg_text(_NAME - 6, y + 13, short_name, "name", "end"),
             svg_bar(start, y + 3, end - start, _ROW - 6, kind, f"{name}: {written(value)}"),
             svg_text(end + 5, y + 13, written(value), "value"),
         )
@@ -340,7 +325,7 @@ def row_chart(
     )
 
 
-def sparkline(title: str, values: Sequence[float], text: str = "") -> Chart:
+def sparkline(title: str, values: Sequence[float]) -> Chart:
     """Draw small bars without an axis, for a tile."""
     height = max(_finite(values), default=0.0)
     up = Scale(0.0, height or 1.0, _SPARK_HEIGHT, 1)
@@ -351,7 +336,7 @@ def sparkline(title: str, values: Sequence[float], text: str = "") -> Chart:
             top = up(value)
             width = max(slot - 0.6, 0.4)
             drawn.append(svg_bar(place * slot, top, width, _SPARK_HEIGHT - top, "column f1"))
-    text = text or f"{formatting.count(math.fsum(_finite(values)))} in {len(values)} steps."
+    text = f"{formatting.count(math.fsum(_finite(values)))} in {len(values)} steps."
     marks = "".join(drawn)
     return Chart(title, text, marks, (), (), width=_SPARK_WIDTH, height=_SPARK_HEIGHT)
 
@@ -366,18 +351,8 @@ def _grid(marks: Sequence[float], up: Scale, written: Written) -> str:
     )
 
 
-def _along(at: Sequence[float], across: Scale, axis: Axis) -> str:
-    """Return the names of some values along an axis of numerals."""
-    return _ends([(across(x), axis.written(x)) for x in _some(at)])
-
-
-def _places(at: Sequence[float], across: Scale, axis: Axis) -> str:
-    """Return the names of some steps along an axis of steps."""
-    chosen = _some(range(len(at)))
-    return _ends([(across(place), axis.written(at[int(place)])) for place in chosen])
-
-
-def _ends(named: Sequence[tuple[float, str]]) -> str:
+def _name_places(named: Sequence[tuple[float, str]]) -> str:
+    """Return the names of some places along the bottom."""
     last = len(named) - 1
     anchors = [
         "middle" if not last else "start" if not place else "end" if place == last else "middle"
@@ -419,7 +394,3 @@ def _place(edges: Sequence[float], value: float) -> float:
 
 def _finite(values: Sequence[float]) -> list[float]:
     return [float(value) if math.isfinite(value) else 0.0 for value in values]
-
-
-def _cut(name: str, most: int) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"

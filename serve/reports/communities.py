@@ -85,23 +85,26 @@ def levels(graph: Graph) -> list[tuple[Graph, Ints]]:
 
     With each comes the community that every node of the graph before it is in.
     """
-    found: list[tuple[Graph, Ints]] = []
+    graphs: list[tuple[Graph, Ints]] = []
     while len(graph):
         label = communities(graph)
         merged = graph.merge(label)
         if merged.modularity <= graph.modularity:
             break
-        found.append((merged, label))
+        graphs.append((merged, label))
         graph = merged
-    return found
+    return graphs
 
 
 def communities(graph: Graph) -> Ints:
     """Return each node's community, numbered from 0 on without a gap, [n]."""
-    label: Ints = np.arange(len(graph))
+    count = len(graph)
+    label: Ints = np.arange(count)
     for turn in range(ROUNDS if len(graph.weight) else 0):
         best = _best(graph, label)
-        moves = (best != label) & _half(len(graph), turn)
+        mixed = (np.arange(count, dtype=np.uint64) + np.uint64(turn * count + 1)) * _MIX
+        is_of_half = (mixed >> np.uint64(40)) & np.uint64(1) != 0
+        moves = (best != label) & is_of_half
         if turn > 1 and not moves.any():
             break
         label = np.where(moves, best, label)
@@ -109,7 +112,7 @@ def communities(graph: Graph) -> Ints:
 
 
 def _best(graph: Graph, label: Ints) -> Ints:
-    """Return the community in which each node gains the most modularity: its own where equal."""
+    """Return the community in which each node gains the most modularity, its own where equal."""
     count, degree = len(graph), graph.degree
     node = np.concatenate([graph.source, graph.target])
     towards = label[np.concatenate([graph.target, graph.source])]
@@ -127,12 +130,6 @@ def _best(graph: Graph, label: Ints) -> Ints:
     return best
 
 
-def _half(count: int, turn: int) -> npt.NDArray[np.bool_]:
-    mixed = (np.arange(count, dtype=np.uint64) + np.uint64(turn * count + 1)) * _MIX
-    stays: npt.NDArray[np.bool_] = (mixed >> np.uint64(40)) & np.uint64(1) == 0
-    return ~stays
-
-
 def largest_communities(graph: Graph) -> Ints:
     """Return the community of each node, [n], of the coarsest level that gains; numbered from 0 on,
     those of the most nodes first, equal ones by their first node.
@@ -140,8 +137,8 @@ def largest_communities(graph: Graph) -> Ints:
     label: Ints = np.arange(len(graph))
     for _, coarser in levels(graph):
         label = coarser[label]
-    _, first, found, sizes = np.unique(
+    _, first, community, sizes = np.unique(
         label, return_index=True, return_inverse=True, return_counts=True
     )
     place: Ints = np.argsort(np.lexsort((first, -sizes)))
-    return place[found]
+    return place[community]

@@ -41,17 +41,20 @@ class Neighbourhood(msgspec.Struct, frozen=True):
 
 
 def neighbourhood(view: View, name: str, hops: int, limit: int) -> Neighbourhood:
-    """Return up to `limit` entities within some hops of those that a name or alias stands for.
+    """Return up to `limit` entities within some hops of those with a name or alias.
 
     Each hop takes the strongest edges of the entities found before it. Raise NotFound.
     """
     index = view.snapshots.entities
     mention = Mention("file", name, name)  # of a path the longest end that is known
-    centre = _entity_by_name(index, mention)[:limit] if index is not None else []
-    if index is None or not centre:
+    if index is None or not (matches := index.lookup([mention])):
         raise NotFound(f"no entity {name!r}: `GET /v1/entities?prefix=` lists those of a build")
+    centre = sorted(
+        matches,
+        key=lambda entity: (index.name(entity) != name, -len(index.documents(entity)), entity),
+    )[:limit]
     entities = _within(index, centre, hops, limit)
-    documents = np.unique(np.concatenate([index.documents(one) for one in centre]))
+    documents = np.unique(np.concatenate([index.documents(entity) for entity in centre]))
     return Neighbourhood(
         tuple(centre),
         tuple(entities),
@@ -66,7 +69,7 @@ def entities_with_prefix(view: View, prefix: str, limit: int) -> list[dict[str, 
     index = view.snapshots.entities
     if index is None:
         return []
-    return [node(index, one) for one in index.with_prefix(prefix, limit)]
+    return [node(index, entity) for entity in index.with_prefix(prefix, limit)]
 
 
 def node(index: EntityIndex, entity: int) -> dict[str, Any]:
@@ -81,43 +84,36 @@ def node(index: EntityIndex, entity: int) -> dict[str, Any]:
     }
 
 
-def neighbourhood_payload(view: View, found: Neighbourhood) -> dict[str, Any]:
+def neighbourhood_payload(view: View, around: Neighbourhood) -> dict[str, Any]:
     """Return a neighbourhood as it is sent."""
     index = view.snapshots.entities
     assert index is not None  # it was found in one
-    nodes = {entity: node(index, entity) for entity in found.entities}
+    nodes = {entity: node(index, entity) for entity in around.entities}
     return {
-        "centre": [nodes[one]["id"] for one in found.centre],
+        "centre": [nodes[entity]["id"] for entity in around.centre],
         "nodes": list(nodes.values()),
         "edges": [
             {"source": nodes[source]["id"], "target": nodes[target]["id"], "weight": weight}
-            for source, target, weight in found.edges
+            for source, target, weight in around.edges
         ],
-        "memories": [short_json(memory) for memory in found.memories],
-        "mentioned": found.mentioned,
+        "memories": [short_json(memory) for memory in around.memories],
+        "mentioned": around.mentioned,
     }
 
 
-def _entity_by_name(index: EntityIndex, mention: Mention) -> list[int]:
-    """Return the entities of a name: the one that is called just so, then the most mentioned."""
-    found = index.lookup([mention])
-    return sorted(
-        found, key=lambda one: (index.name(one) != mention.name, -len(index.documents(one)), one)
-    )
-
-
 def _within(index: EntityIndex, centre: Sequence[int], hops: int, limit: int) -> list[int]:
-    """Return the centre and what is joined to it, nearer ones first, then the stronger."""
-    found, edge = list(centre), list(centre)
+    """Return the centre and the entities joined to it, nearer ones first, then the stronger."""
+    reached, rim = list(centre), list(centre)
     for _ in range(hops):
         weights: dict[int, float] = {}
-        for one in edge:
-            for other, weight in index.neighbours(one, limit):
-                if other not in found:
+        for entity in rim:
+            for other, weight in index.neighbours(entity, limit):
+                if other not in reached:
                     weights[other] = max(weight, weights.get(other, 0.0))
-        edge = sorted(weights, key=lambda one: (-weights[one], one))[: limit - len(found)]
-        found += edge
-    return found
+        nearest = sorted(weights, key=lambda entity: (-weights[entity], entity))
+        rim = nearest[: limit - len(reached)]
+        reached += rim
+    return reached
 
 
 def _memories(view: View, documents: Sequence[int], mention: Mention) -> list[Memory]:
@@ -174,7 +170,7 @@ def most_mentioned(index: EntityIndex, kinds: Sequence[str], limit: int) -> list
     """Return the entities of some kinds that most memories name."""
     counts = np.where(index.is_of(kinds), index.mention_runs[1], 0)
     order = np.argsort(-counts, kind="stable")[:limit]
-    return [find_entities(index, int(one)) for one in order if counts[one]]
+    return [find_entities(index, int(entity)) for entity in order if counts[entity]]
 
 
 def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
@@ -185,21 +181,19 @@ def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
     mask = view.masks.of(Filter(now=now))[: len(view.snapshots.rows)]
     living = documents[mask[documents]]
     newest = living[np.argsort(-view.snapshots.rows.created_at[living], kind="stable")]
+    is_author = index.kind(entity) == AUTHOR
+    neighbours = [
+        find_entities(index, other, weight)
+        for other, weight in index.neighbours(entity, 3 * NEIGHBOURS)
+        if is_author or index.kind(other) != AUTHOR
+    ]
     return Entity(
         find_entities(index, entity),
         tuple(index.aliases(entity)),
-        tuple(_neighbours(index, entity)),
+        tuple(neighbours[:NEIGHBOURS]),
         tuple(view.snapshots.rows.take(newest[:MOST_DRAWN].tolist())),
         len(living),
     )
-
-
-def _neighbours(index: EntityIndex, entity: int) -> list[EntityName]:
-    names = [
-        find_entities(index, *neighbour) for neighbour in index.neighbours(entity, 3 * NEIGHBOURS)
-    ]
-    is_author = index.kind(entity) == AUTHOR
-    return [name for name in names if is_author or name.kind != AUTHOR][:NEIGHBOURS]
 
 
 # The picture: what is mentioned most in the memories that a filter lets through, or around one
@@ -275,14 +269,14 @@ def draw(
     source, target, weight = _edges(place[entity[drawn]], documents[drawn].astype(np.int64))
     is_joined = np.zeros(len(chosen), np.bool_)
     is_joined[source], is_joined[target] = True, True
-    kept = np.flatnonzero(is_joined)[:most] if len(source) else np.arange(len(chosen))[:most]
+    shown = np.flatnonzero(is_joined)[:most] if len(source) else np.arange(len(chosen))[:most]
     row = np.full(len(chosen), -1)
-    row[kept] = np.arange(len(kept))
+    row[shown] = np.arange(len(shown))
     within = (row[source] >= 0) & (row[target] >= 0)
     source, target, weight = row[source[within]], row[target[within]], weight[within]
-    community = largest_communities(Graph(source, target, weight, np.zeros(len(kept))))
-    lines = _strongest(source, target, weight, len(kept))
-    entities = _drawn(index, chosen[kept], mentions, community)
+    community = largest_communities(Graph(source, target, weight, np.zeros(len(shown))))
+    lines = _strongest(source, target, weight, len(shown))
+    entities = _drawn(index, chosen[shown], mentions, community)
     groups = [
         tuple(other for other in entities if other.group == group)
         for group in sorted({other.group for other in entities if other.group is not None})
@@ -310,43 +304,43 @@ def picture_payload(picture: Picture) -> dict[str, Any]:
 
 def _edges(entity: Ints, document: Ints) -> tuple[Ints, Ints, Floats]:
     """Return the pairs of entities that share memories, and how much they do, by the pair."""
-    found, sums = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for some, units in pairs(entity, document):
-        keys, times = np.unique(some, return_counts=True)
-        found.append(keys)
+    parts, sums = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for part, units in pairs(entity, document):
+        keys, times = np.unique(part, return_counts=True)
+        parts.append(keys)
         sums.append(times * units)
-    keys, which = np.unique(np.concatenate(found), return_inverse=True)
+    keys, which = np.unique(np.concatenate(parts), return_inverse=True)
     total = np.bincount(which, np.concatenate(sums) / UNIT, len(keys))
     return keys >> 32, keys & 0xFFFFFFFF, total.astype(np.float64, copy=False)
 
 
 def _strongest(source: Ints, target: Ints, weight: Floats, count: int) -> Ints:
     """Return the edges that are among the LINES_EACH strongest of an end, the strongest first."""
-    taken = [0] * count
-    kept = []
+    lines = [0] * count
+    chosen = []
     for edge in np.argsort(-weight, kind="stable").tolist():
         ends = int(source[edge]), int(target[edge])
-        if min(taken[other] for other in ends) < LINES_EACH:
-            kept.append(edge)
+        if min(lines[end] for end in ends) < LINES_EACH:
+            chosen.append(edge)
             for end in ends:
-                taken[end] += 1
-    return np.array(kept, np.int64)
+                lines[end] += 1
+    return np.array(chosen, np.int64)
 
 
 def _drawn(index: EntityIndex, entities: Ints, mentions: Ints, community: Ints) -> list[Drawn]:
     """Return entities with the group of each and a short label, of which no two are the same."""
     sizes = np.bincount(community, minlength=1)
     groups = min(GROUPS, int(np.count_nonzero(sizes >= LEAST_GROUP)))
-    named = [(index.kind(one), index.name(one)) for one in entities.tolist()]
+    named = [(index.kind(entity), index.name(entity)) for entity in entities.tolist()]
     short = [[*(short_names(kind, name) or []), name] for kind, name in named]
-    taken = Counter(label for labels in short for label in {*labels})
+    times = Counter(label for labels in short for label in {*labels})
     return [
         Drawn(
             EntityName(kind, name, int(mentions[entity])),
-            _cut(next((label for label in labels if taken[label] == 1), name)),
-            int(of) if of < groups else None,
+            _cut(next((label for label in labels if times[label] == 1), name)),
+            int(group) if group < groups else None,
         )
-        for entity, of, (kind, name), labels in zip(
+        for entity, group, (kind, name), labels in zip(
             entities.tolist(), community.tolist(), named, short, strict=True
         )
     ]

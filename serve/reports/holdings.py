@@ -1,5 +1,6 @@
 """Holdings: memories by kind and state, bytes on disk, builds, and what episodes take of it."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -7,7 +8,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from serve.reader.tail_storage import Columns
 from serve.reader.view import View
 from store.home import failures
 from store.home.failures import Failure
@@ -16,7 +16,7 @@ from store.log import log_queries
 from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, FORGOTTEN, STATES
-from store.memories.rows import Mask, MemoryRows
+from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Manifest, Refusal
 
@@ -45,29 +45,22 @@ class MemoryCounts(msgspec.Struct, frozen=True):
 
 
 def memory_counts(view: View, now: int) -> MemoryCounts:
-    """Return what there is at a moment, the commonest kind first."""
+    """Return the counts at a moment, the commonest kind first."""
     rows, tail = view.snapshots.rows, view.tail
-    standing = np.ones(len(rows), np.bool_)
-    standing[tail.hidden_rows] = False
-    found: dict[str, dict[str, int]] = {}
-    for source, mask in ((rows, standing), (tail.columns, tail.live)):
-        _count(source, mask, now, found)
-    order = sorted(found, key=lambda kind: (-sum(found[kind].values()), kind))
-    return MemoryCounts({kind: found[kind] for kind in order})
-
-
-def _count(
-    source: MemoryRows | Columns, standing: Mask, now: int, found: dict[str, dict[str, int]]
-) -> None:
-    masks = {state: standing & source.equal("state", (state,)) for state in STATES}
-    living = masks[ACTIVE] & source.active_at(now)
-    masks |= {ACTIVE: living, EXPIRED: masks[ACTIVE] & ~living}
-    for kind in MEMORY_KINDS:
-        of_kind = source.equal("kind", (kind,))
-        for state in SHOWN_STATES:
-            if count := int(np.count_nonzero(of_kind & masks[state])):
-                states = found.setdefault(kind, {})
-                states[state] = states.get(state, 0) + count
+    is_current = np.ones(len(rows), np.bool_)
+    is_current[tail.hidden_rows] = False
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for source, current in ((rows, is_current), (tail.columns, tail.live)):
+        masks = {state: current & source.equal("state", (state,)) for state in STATES}
+        living = masks[ACTIVE] & source.active_at(now)
+        masks |= {ACTIVE: living, EXPIRED: masks[ACTIVE] & ~living}
+        for kind in MEMORY_KINDS:
+            of_kind = source.equal("kind", (kind,))
+            for state in SHOWN_STATES:
+                if count := int(np.count_nonzero(of_kind & masks[state])):
+                    counts[kind][state] += count
+    order = sorted(counts, key=lambda kind: (-counts[kind].total(), kind))
+    return MemoryCounts({kind: dict(counts[kind]) for kind in order})
 
 
 class DiskUsage(msgspec.Struct, frozen=True):
@@ -83,7 +76,7 @@ class DiskUsage(msgspec.Struct, frozen=True):
 
 
 def disk_usage(tenant: Tenant) -> DiskUsage:
-    """Return what a tenant's files take; files are looked at and none is read."""
+    """Return the bytes of a tenant's files; none is read."""
     return DiskUsage(
         log=log_bytes(tenant),
         snapshots=_size(tenant.snapshots.rglob("*")),
@@ -138,7 +131,7 @@ class BuildHistory(msgspec.Struct, frozen=True):
 
 
 def build_history(home: Path, tenant: Tenant, log: EventLog, view: View) -> BuildHistory:
-    """Return how builds stand, and what failed below the home and the tenant."""
+    """Return the builds and their failures, and those below the home and the tenant."""
     return BuildHistory(
         kept=tuple(map(_build_figures, manifests.list_manifests(tenant))),
         refusal=manifests.last_refusal(tenant),
@@ -150,7 +143,7 @@ def build_history(home: Path, tenant: Tenant, log: EventLog, view: View) -> Buil
 
 
 def tail_length(head: int, view: View) -> int:
-    """Return how many events up to a log's head wait for the next build."""
+    """Return the number of events up to a log's head that wait for the next build."""
     return max(0, head - view.snapshots.watermark)
 
 
@@ -198,15 +191,15 @@ def episode_storage(
     by_text = _share(int(lengths[is_episode].sum()), int(lengths.sum()))
     by_rows = _share(int(is_episode.sum()), len(rows))
     refs = manifest.projections.values() if manifest else ()
-    taken = sum(
+    snapshots = sum(
         round(ref.bytes * (by_rows if ref.projection in _BY_ROWS else by_text)) for ref in refs
     )
     return EpisodeStorage(
         count=int((is_episode & (lengths > 0)).sum()),
         log=round(log_bytes(tenant) * log_share),
         log_share=log_share,
-        snapshots=taken,
-        snapshots_share=_share(taken, manifest.bytes if manifest else 0),
+        snapshots=snapshots,
+        snapshots_share=_share(snapshots, manifest.bytes if manifest else 0),
         over=retention.count_waiting(tenant, log, days, now),
     )
 
@@ -216,20 +209,16 @@ def episode_storage(
 # Of the log it is what their events take beside all others'. Of the snapshots it is their share of
 # the vectors by rows, and of all else by the length of their texts.
 
-_EPISODE_KINDS = ("prompted", "action", "session")  # what makes an episode
-
-
+_EPISODE_KINDS = ("prompted", "action", "session")  # the events that make an episode
 _EPISODE_TEXTS = ("content", "context", "action", "result")
-
-
 _BY_ROWS = ("vectors",)
 
 
 def _lengths(rows: MemoryRows) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """Return how many bytes each row's texts are, [rows]."""
+    """Return the bytes of each row's texts, [rows]."""
     from pyarrow import compute  # costs 30 ms, and few ask
 
-    found = [np.empty(0, np.int64)]
+    lengths = [np.empty(0, np.int64)]
     for part in rows.memories.parts:
         table = part.table
         size = np.zeros(table.num_rows, np.int64)
@@ -238,8 +227,8 @@ def _lengths(rows: MemoryRows) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
             if pa.types.is_dictionary(column.type):
                 column = column.cast(pa.string())
             size += compute.fill_null(compute.binary_length(column), 0).to_numpy()
-        found.append(size)
-    return np.concatenate(found)
+        lengths.append(size)
+    return np.concatenate(lengths)
 
 
 def _share(some: int, of: int) -> float:

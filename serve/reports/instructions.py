@@ -6,7 +6,6 @@ Only what was laid down: rules and decisions, what the user accepted, and the co
 What a tool or a web page said is not there, nor what nobody confirmed. All else in the file stays.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from serve.hooks import brief as briefs
@@ -29,20 +28,26 @@ _MOST_BYTES = 1 << 20
 
 
 def instructions(view: View, conditions: Filter) -> str:
-    """Return what holds in a project as Markdown; "" where nothing was laid down."""
-    standing = [
+    """Return a project's rules, decisions and commands as Markdown; "" where there are none."""
+    binding = [
         memory
         for memory in briefs.binding(view, conditions)
         if not is_held(memory) and not view.is_over(memory) and SHARED not in (memory.project or "")
     ][:MOST]
-    ruling = [memory for memory in standing if role(memory) == "rule"]
     parts = (
-        ("Rules", [_line(memory) for memory in ruling]),
-        ("Decisions", [_line(memory) for memory in standing if memory not in ruling]),
-        ("Commands that worked", list(_commands(view, conditions))),
+        ("Rules", [_line(memory) for memory in binding if role(memory) == "rule"]),
+        ("Decisions", [_line(memory) for memory in binding if role(memory) != "rule"]),
+        (
+            "Commands that worked",
+            [
+                f"- {effort}: `{_plain(str(command))}`"
+                for commands in briefs.commands(briefs.recent_turns(view, conditions))
+                for effort, command in commands.items()
+            ],
+        ),
     )
-    told = [f"### {title}\n\n" + "\n".join(lines) for title, lines in parts if lines]
-    return "\n\n".join(["## What holds in this project", *told]) if told else ""
+    sections = [f"### {title}\n\n" + "\n".join(lines) for title, lines in parts if lines]
+    return "\n\n".join(["## What holds in this project", *sections]) if sections else ""
 
 
 def write(path: Path, block: str) -> None:
@@ -70,11 +75,6 @@ def _line(memory: Memory) -> str:
     text = {"user": "you", "agent": "an agent"}.get(memory.trust, memory.trust)
     source = f"{text}, {isoformat(memory.created_at)[:10]}, {memory.id[:10]}"
     return f"- {_plain(memory.content)} *({source})*"
-
-
-def _commands(view: View, conditions: Filter) -> Iterator[str]:
-    for one in briefs.commands(briefs.recent_turns(view, conditions)):
-        yield from (f"- {effort}: `{_plain(str(command))}`" for effort, command in one.items())
 
 
 def _plain(text: str) -> str:

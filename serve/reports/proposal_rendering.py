@@ -86,40 +86,38 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def step_lines(steps: Iterable[Step]) -> Iterator[str]:
     """Yield the lines of some steps, each after an empty one; what becomes one is one."""
-    for into, some in groupby(steps, _into):
+    for into, group in groupby(steps, _replacement):
         if into is None:
-            for step in some:
+            for step in group:
                 yield ""
                 yield from _step(step)
-        else:
-            yield ""
-            yield from _replacements(into, list(some))
+            continue
+        replaced = list(group)
+        is_update = any(step.evidence.get("kind") == "update" for step in replaced)
+        verb = "corrected by" if is_update else "merged into"
+        yield ""
+        yield f"{verb}  {into}: {'; '.join(dict.fromkeys(step.why for step in replaced))}"
+        for step in replaced:
+            yield f"  - {_short(step.before.get('content', ''))}  ({step.subject})"
+        yield f"  + {_short(str(replaced[-1].evidence['by_says']))}"
 
 
-def _into(step: Step) -> str | None:
-    """Return the memory that a step lets take another's place, where it says which words hold."""
-    return str(step.body["by"]) if step.event == "superseded" and _holds(step) else None
-
-
-def _holds(step: Step) -> str:
-    return str(step.evidence.get("by_says", ""))
-
-
-def _replacements(into: str, some: Sequence[Step]) -> Iterator[str]:
-    """Yield what gives way to one memory, and then what holds in its place."""
-    is_update = any(step.evidence.get("kind") == "update" for step in some)
-    verb = "corrected by" if is_update else "merged into"
-    yield f"{verb}  {into}: {'; '.join(dict.fromkeys(step.why for step in some))}"
-    for step in some:
-        yield f"  - {_short(step.before.get('content', ''))}  ({step.subject})"
-    yield f"  + {_short(_holds(some[-1]))}"
+def _replacement(step: Step) -> str | None:
+    """Return the memory that takes another's place by a step, where the step has its words."""
+    is_replaced = step.event == "superseded" and step.evidence.get("by_says")
+    return str(step.body["by"]) if is_replaced else None
 
 
 def _step(step: Step) -> Iterator[str]:
     if step.event == "configured":
         yield f"set  {step.why}"
         return
-    yield f"{VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
+    other = ""
+    if "by" in step.body:
+        other = f" by {step.body['by']}" if step.event == "superseded" else ""
+    elif "target" in step.body:
+        other = f" {step.body.get('relation', '')} {step.body['target']}"
+    yield f"{VERBS[step.event]}  {step.subject}{other}: {step.why}"
     if step.event == "revised":
         if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
             yield f"  = {_short(text)}"
@@ -133,14 +131,6 @@ def _step(step: Step) -> Iterator[str]:
         sign = "+" if step.event == "restored" else "="
         sign = "-" if step.event in ("superseded", "archived", "staled") else sign
         yield f"  {sign} {_short(step.before['content'])}"
-
-
-def _other(step: Step) -> str:
-    if "by" in step.body:
-        return f" by {step.body['by']}" if step.event == "superseded" else ""
-    if "target" in step.body:
-        return f" {step.body.get('relation', '')} {step.body['target']}"
-    return ""
 
 
 def _short(value: Any) -> str:
@@ -166,7 +156,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
 
 
 def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
-    """Return what past recalls brought before a change and after it: name, before, after."""
+    """Return the figures of past recalls before a change and after it: name, before, after."""
     spoke = difference.spoke - difference.silenced + difference.awoken
     hits = difference.hits - difference.gone + difference.new
     rows = [
@@ -183,12 +173,12 @@ def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
             ("that had not", difference.harmful, difference.harmful - difference.harmful_gone)
         )
     rows.append(("characters", *difference.characters))
-    shown = [(name, f"{before:,}", f"{after:,}") for name, before, after in rows]
-    if not any(difference.took_us):  # one side is as it was given
-        return shown
-    asked = max(difference.asked, 1)
-    before, after = (f"{us / asked / 1000:.1f}" for us in difference.took_us)
-    return [*shown, ("ms a recall, on this machine", before, after)]
+    texts = [(name, f"{before:,}", f"{after:,}") for name, before, after in rows]
+    if not any(difference.took_us):  # one side is that of the receipts
+        return texts
+    recalls = max(difference.asked, 1)
+    before, after = (f"{us / recalls / 1000:.1f}" for us in difference.took_us)
+    return [*texts, ("ms a recall, on this machine", before, after)]
 
 
 class AnswerDiff(msgspec.Struct, frozen=True):
@@ -287,22 +277,20 @@ def differing_words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
 
     Texts with little in common, or with one word very often, come as one piece each, unmarked.
     """
-    texts = before, after
-    words = [list(_WORD.finditer(text)) for text in texts]
-    left, right = ([match[0] for match in of] for of in words)
-    others = Counter(right)
-    if sum(count * others[word] for word, count in Counter(left).items()) > MOST_PAIRS:
+    words = [list(_WORD.finditer(text)) for text in (before, after)]
+    old, new = ([match[0] for match in matches] for matches in words)
+    counts = Counter(new)
+    if sum(count * counts[word] for word, count in Counter(old).items()) > MOST_PAIRS:
         return [Piece(False, before)], [Piece(False, after)]
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    if left and right and matcher.ratio() < LEAST_ALIKE:
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    if old and new and matcher.ratio() < LEAST_ALIKE:
         return [Piece(False, before)], [Piece(False, after)]
     runs: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag != "equal":
             runs[0].append((i1, i2))
             runs[1].append((j1, j2))
-    first, second = (_pieces(*one) for one in zip(texts, words, runs, strict=True))
-    return first, second
+    return _pieces(before, words[0], runs[0]), _pieces(after, words[1], runs[1])
 
 
 def _pieces(

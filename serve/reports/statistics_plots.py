@@ -1,6 +1,6 @@
 """Statistics as charts: those of the overview page, and files with all of them (SVG or HTML)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -142,12 +142,13 @@ def by_kind(memory_counts: MemoryCounts) -> Chart:
 
 def by_state(memory_counts: MemoryCounts) -> Chart:
     of = {state: memory_counts.of_state(state) for state in SHOWN_STATES}
-    return charts.row_chart("Memories by state", _nonzero_counts(of), unit="memories")
+    present = {state: count for state, count in of.items() if count}
+    return charts.row_chart("Memories by state", present, unit="memories")
 
 
-def cost_by_day(found: Spending) -> Chart:
-    days = [found.first_day + place * DAY for place in range(len(found.days))]
-    month = found.month
+def cost_by_day(spending: Spending) -> Chart:
+    days = [spending.first_day + place * DAY for place in range(len(spending.days))]
+    month = spending.month
     text = (
         f"{formatting.dollars(month.cost_usd)} in thirty days for "
         f"{formatting.count(month.calls)} calls and {formatting.count(month.tokens)} tokens."
@@ -155,7 +156,7 @@ def cost_by_day(found: Spending) -> Chart:
     return charts.bar_chart(
         "Spent on models by day",
         days,
-        {"dollars": found.days},
+        {"dollars": spending.days},
         written=formatting.dollars,
         said=text,
     )
@@ -163,16 +164,14 @@ def cost_by_day(found: Spending) -> Chart:
 
 def lesson_impact(lessons: Sequence[LessonStats]) -> Chart:
     """Draw how much oftener turns came out well where a lesson was followed, in points."""
-    known = [(stats, stats.impact) for stats in lessons]
-    values = {
-        f"{place}. {clean_text(stats.memory.content)}": 100 * worth.value
-        for place, (stats, worth) in enumerate(known, 1)
-        if worth is not None
-    }
-    first = dict(list(values.items())[:_LESSONS])
+    values = [
+        (f"{place}. {clean_text(stats.memory.content)}", 100 * impact.value)
+        for place, stats in enumerate(lessons, 1)
+        if (impact := stats.impact) is not None
+    ]
     return charts.row_chart(
         "What lessons are worth",
-        first,
+        dict(values[:_LESSONS]),
         lambda value: f"{value:+.0f} pts",
         said="How much oftener turns came out well where a lesson was followed than where it was "
         "not, in points, of lessons with three turns or more on each side.",
@@ -182,10 +181,6 @@ def lesson_impact(lessons: Sequence[LessonStats]) -> Chart:
 
 def _newest_note(outcomes: RecallOutcomes) -> str:
     return f"of the newest {formatting.count(outcomes.looked_at)} recalls"
-
-
-def _nonzero_counts(of: Mapping[str, int]) -> dict[str, float]:
-    return {name: count for name, count in of.items() if count}
 
 
 # Charts as one file that stands by itself
@@ -212,7 +207,11 @@ def svg_document(title: str, charts: Sequence[Chart]) -> str:
         for place, chart in enumerate(row):
             x = _GAP + place * (WIDTH + _GAP)
             caption = f'<text class="caption" x="{x}" y="{y + 12}">{escape(chart.title)}</text>'
-            drawn.append(caption + _legend(chart, x, y) + _inner_svg(chart, x, y + 20))
+            size = f'width="{svg_number(chart.width)}" height="{svg_number(chart.height)}"'
+            picture = render_svg(chart).replace(
+                "<svg ", f'<svg x="{x}" y="{y + 20}" {size} overflow="visible" ', 1
+            )
+            drawn.append(caption + _legend(chart, x, y) + picture)
         y += max((chart.height for chart in row), default=HEIGHT) + 20 + _GAP
     width = _GAP + _COLUMNS * (WIDTH + _GAP)
     return (
@@ -236,17 +235,14 @@ def html_document(title: str, charts: Sequence[Chart]) -> str:
     )
 
 
-def _inner_svg(chart: Chart, x: int, y: int) -> str:
-    place = f'x="{x}" y="{y}" width="{svg_number(chart.width)}" height="{svg_number(chart.height)}"'
-    return render_svg(chart).replace("<svg ", f'<svg {place} overflow="visible" ', 1)
-
-
 def _legend(chart: Chart, x: int, y: int) -> str:
     """Return the names of the series, to the right of the caption."""
-    start = x + WIDTH - _KEY * len(chart.legend)
-    places = [start + _KEY * place for place in range(len(chart.legend))]
-    return "".join(
-        f'<rect class="f{place}" x="{left}" y="{y + 4}" width="8" height="8"/>'
-        f'<text x="{left + 12}" y="{y + 12}">{escape(name)}</text>'
-        for place, (left, name) in enumerate(zip(places, chart.legend, strict=True), 1)
-    )
+    marks = []
+    left = x + WIDTH - _KEY * len(chart.legend)
+    for number, name in enumerate(chart.legend, 1):
+        marks.append(
+            f'<rect class="f{number}" x="{left}" y="{y + 4}" width="8" height="8"/>'
+            f'<text x="{left + 12}" y="{y + 12}">{escape(name)}</text>'
+        )
+        left += _KEY
+    return "".join(marks)
