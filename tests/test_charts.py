@@ -28,15 +28,15 @@ def every_chart() -> list[Chart]:
     made = [empty_chart("Nothing")]
     for values in series:
         at = days(len(values))
-        made.append(charts.area_chart("Area", at, values))
+        made.append(charts.area_chart("Area", at, values, "Said"))
         made.append(charts.bar_chart("Bars", at, {"a": values, "b": values}))
         made.append(
-            charts.row_chart("Rows", {f"name {place}": one for place, one in enumerate(values)})
+            charts.row_chart("Rows", {f"name {place}": value for place, value in enumerate(values)})
         )
         made.append(charts.sparkline("Spark", values))
     for counts in ([], [0, 0], [1], [3, 0, 10**9]):
         edges = [float(place) for place in range(len(counts) + 1)]
-        made.append(charts.histogram("Histogram", edges, counts, marks={"p50": 0.5}))
+        made.append(charts.histogram("Histogram", edges, counts, "Said", marks={"p50": 0.5}))
     return made
 
 
@@ -60,7 +60,7 @@ def test_no_data_says_so_and_draws_nothing():
 
 
 def test_one_point_is_a_mark_and_no_line():
-    root = drawn(charts.area_chart("Area", days(1), [7]))
+    root = drawn(charts.area_chart("Area", days(1), [7], "Said"))
     assert len(list(root.iter(f"{SVG}rect"))) == 1
     assert not list(root.iter(f"{SVG}path"))
 
@@ -94,22 +94,23 @@ def test_a_value_below_zero_goes_the_other_way():
 
 
 def test_the_table_has_every_figure():
-    html = ElementTree.fromstring(render_figure(charts.area_chart("Area", days(3), [1, 20_000, 3])))
+    chart = charts.area_chart("Area", days(3), [1, 20_000, 3], "Said")
+    html = ElementTree.fromstring(render_figure(chart))
     cells = [cell.text for cell in html.iter("td")]
     assert cells == ["1", "20,000", "3"]
 
 
 def test_a_histogram_names_its_last_step_without_an_end():
-    chart = charts.histogram("H", (0.0, 10.0, math.inf), (1, 3), formatting.milliseconds)
+    chart = charts.histogram("H", (0.0, 10.0, math.inf), (1, 3), "Said", formatting.milliseconds)
     assert [row[0] for row in chart.rows] == ["0.0 ms to 10 ms", "10 ms or more"]
 
 
 @pytest.mark.parametrize("high", [0.003, 0.7, 1, 3, 9.9, 10, 12, 99, 12_345, 1e12])
 def test_ticks_are_round_and_reach_the_greatest(high: float):
-    found = ticks(high)
-    assert found[0] == 0 and found[-1] >= high * (1 - 1e-9)
-    assert 2 <= len(found) <= 6
-    assert [b - a for a, b in pairwise(found)] == pytest.approx([found[1]] * (len(found) - 1))
+    values = ticks(high)
+    assert values[0] == 0 and values[-1] >= high * (1 - 1e-9)
+    assert 2 <= len(values) <= 6
+    assert [b - a for a, b in pairwise(values)] == pytest.approx([values[1]] * (len(values) - 1))
 
 
 def test_counts_have_whole_ticks():

@@ -93,7 +93,9 @@ def _index(view: View, asked: str, kind: EntityKind | None, now: int) -> dict[st
     if index is None:
         return known | {"picture": None, "drawing": "", "entities": [], "more": False}
     if asked:
-        listed = (graph_views.find_entities(index, one) for one in index.with_prefix(asked, _FOUND))
+        listed = (
+            graph_views.describe_entity(index, one) for one in index.with_prefix(asked, _FOUND)
+        )
         entities = [name for name in listed if kind in (None, name.kind)]
     else:
         entities = graph_views.most_mentioned(index, _kinds(kind), SHOWN)

@@ -143,7 +143,7 @@ def make_bundle(
     *,
     all_projects: bool = False,
 ) -> Bundle:
-    """Return what another home needs to ask a recall again; `setting` names the embedder.
+    """Return the bundle with which another home asks a recall again; `setting` names the embedder.
 
     Raise Conflict for a recall that cannot be asked again, saying why, and InvalidInput for one
     that searched all projects, unless all of them may be in the bundle.
@@ -332,7 +332,7 @@ class _Selection:
         return texts
 
     def _speaker(self, memory: Memory) -> str | None:
-        """Return who said a memory, where the bundle has the name anyway."""
+        """Return the speaker of a memory, where the bundle has the name anyway."""
         terms = tokenizer.terms(memory.created_by or "")
         return memory.created_by if terms and all(term in self._words for term in terms) else None
 

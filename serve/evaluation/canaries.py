@@ -84,7 +84,7 @@ def over(
     *,
     most: int = MOST,
 ) -> Outcome:
-    """Return what comes back of `most` canaries of a manifest; it need not be published.
+    """Ask for `most` canaries of a manifest; it need not be published.
 
     Raise SnapshotDamaged where its snapshots cannot be read.
     """
@@ -121,17 +121,17 @@ def check_of(manifest: Manifest, name: str = CANARIES) -> CheckResult | None:
 
 
 def trend(check: CheckResult) -> tuple[Point, ...]:
-    """Return when builds asked (microseconds UTC), how many came back and of how many."""
+    """Return the points of earlier builds: microseconds UTC, canaries that came back, all asked."""
     return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
 
 
 def total(points: Sequence[Point]) -> tuple[int, int]:
-    """Return how many came back to some builds together, and of how many."""
+    """Return the canaries that came back to some builds together, and all that were asked for."""
     return sum(hits for _, hits, _ in points), sum(asked for _, _, asked in points)
 
 
 def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
-    """Return whether fewer came back than what earlier builds found makes likely.
+    """Tell whether fewer came back than the earlier builds make likely.
 
     It is the binomial chance of so few, where each comes back as often as before; one more found
     and one more missed are counted among those, so that a perfect past is no certainty.

@@ -106,8 +106,8 @@ def judge_policy(
     most: int,
     now: int,
 ) -> tuple[ReplayDiff, tuple[PlanCheck, ...]]:
-    """Return what the policy of `b` does to the newest recalls that were routed, up to `most`,
-    against that of `a`, and the checks of that. Nothing is tried.
+    """Return the effect of the policy of `b` on the newest routed recalls, up to `most`, against
+    that of `a`, and its checks. Nothing is tried.
     """
     events = receipts.page(log, receipts.Wanted(), most, most=10 * most).receipts
     routed = [event for event in events if isinstance(event.body, Recalled) and event.body.route]
@@ -355,7 +355,7 @@ def check_pinned(
 
 
 def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, now: int) -> int:
-    """Return how many memories come back, and surely, when asked for by their own words under some
+    """Count the memories that surely come back when asked for by their own words under some
     settings: unlike a build's canaries, a threshold can hide them.
     """
     count = 0

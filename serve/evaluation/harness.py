@@ -163,7 +163,7 @@ def _slug(text: str) -> str:
 
 
 def newest(workspace: Workspace) -> int:
-    """Return when the workspace's newest memory was said: it is written then, microseconds UTC."""
+    """Return the time of the workspace's newest memory, microseconds UTC: it is written then."""
     return max(micros(memory.ts) for memory in workspace.memories)
 
 

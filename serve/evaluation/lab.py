@@ -404,7 +404,7 @@ class HitComparison(msgspec.Struct, frozen=True):
     rows: tuple[ComparisonRow, ...]
 
     def count(self, only: str) -> int:
-        """Return how many only one of them brings, "A" or "B"; "" for those of both."""
+        """Count the memories of one answer alone, "A" or "B"; "" for those of both."""
         return sum(row.is_only == only for row in self.rows)
 
     @property

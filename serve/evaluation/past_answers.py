@@ -334,8 +334,8 @@ def _hits(view: View, question: Question, body: Recalled) -> Sequence[Hit]:
 
 
 def _compare(hits: Sequence[Hit], receipt: Event, top_k: int, same: Set[str]) -> tuple[int, bool]:
-    """Return how many of the memories of then are among the hits that are as old as the receipt,
-    and whether another one comes first.
+    """Count the memories of then among the hits that are as old as the receipt, and tell whether
+    another one comes first.
     """
     body = recalled(receipt)
     old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]

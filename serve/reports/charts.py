@@ -117,6 +117,7 @@ def empty_chart(title: str) -> Chart:
 # Scales: from values to places, and the round values that an axis names
 
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
+_STEPS = 4
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -135,14 +136,14 @@ class Scale(msgspec.Struct, frozen=True):
         return self.start + share * (self.end - self.start)
 
 
-def ticks(high: float, most: int = 4, *, whole: bool = False) -> list[float]:
-    """Return even, round values from 0 up to `high` or above, `most` steps at most.
+def ticks(high: float, *, whole: bool = False) -> list[float]:
+    """Return even, round values from 0 up to `high` or above, _STEPS steps at most.
 
     The last is where an axis ends; `whole` gives none but whole numerals.
     """
     if not math.isfinite(high) or high <= 0:
         return [0.0, 1.0]
-    rough = high / most
+    rough = high / _STEPS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in _ROUND if factor * power >= rough * (1 - 1e-9))
     if whole:
@@ -158,36 +159,17 @@ _ROW, _NAME, _VALUE = 19, 104, 58  # of a plot of rows: their height, the names'
 _SPARK_WIDTH, _SPARK_HEIGHT = 120, 28
 
 
-class Axis(msgspec.Struct, frozen=True):
-    """What lies along the bottom: its name, and how a value is written there and in the table."""
-
-    name: str
-    written: Written
-    whole: Written
-
-
-DAYS = Axis("day", formatting.day_of_year, formatting.day)
-
-
-def area_chart(
-    title: str,
-    at: Sequence[float],
-    values: Sequence[float],
-    said: str = "",
-) -> Chart:
-    """Draw how one count moved, from 0 up; `at` are ascending."""
+def area_chart(title: str, at: Sequence[float], values: Sequence[float], said: str) -> Chart:
+    """Draw how one count moved, from 0 up; `at` are ascending, microseconds UTC."""
     if not at:
         return empty_chart(title)
     values = _finite(values)
-    written = formatting.count
     marks = ticks(max(values), whole=all(value == int(value) for value in values))
     across = Scale(at[0], at[-1], _LEFT, WIDTH - _RIGHT)
     up = Scale(0.0, marks[-1], HEIGHT - _BOTTOM, _TOP)
     points = [(across(x), up(y)) for x, y in zip(at, values, strict=True)]
-    drawn = [
-        _grid(marks, up, written),
-        _name_places([(across(x), DAYS.written(x)) for x in _some(at)]),
-    ]
+    named = [(across(x), formatting.day_of_year(x)) for x in _some(at)]
+    drawn = [_grid(marks, up, formatting.count), _name_places(named)]
     if len(points) == 1:
         drawn.append(svg_bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "point f1"))
     else:
@@ -195,10 +177,10 @@ def area_chart(
         drawn += (svg_path([*points, *floor], "area f1", closed=True), svg_path(points, "line s1"))
     return Chart(
         title,
-        said or f"{written(values[-1])} by {DAYS.whole(at[-1])}; {written(values[0])} at first.",
+        said,
         "".join(drawn),
-        (DAYS.name, title),
-        [(DAYS.whole(x), written(y)) for x, y in zip(at, values, strict=True)],
+        ("day", title),
+        [(formatting.day(x), formatting.count(y)) for x, y in zip(at, values, strict=True)],
     )
 
 
@@ -206,11 +188,11 @@ def bar_chart(
     title: str,
     at: Sequence[float],
     series: Mapping[str, Sequence[float]],
-    axis: Axis = DAYS,
+    step: str = "day",
     written: Written = formatting.count,
     said: str = "",
 ) -> Chart:
-    """Draw numbers by step of an axis, one upon the other; each series is as long as `at`."""
+    """Draw numbers by step, one upon the other; `at`, microseconds UTC, is as long as each."""
     if not at or not any(map(any, series.values())):
         return empty_chart(title)
     stacks = [_finite(values) for values in series.values()]
@@ -219,25 +201,27 @@ def bar_chart(
     up = Scale(0.0, marks[-1], HEIGHT - _BOTTOM, _TOP)
     slot = (WIDTH - _LEFT - _RIGHT) / len(at)
     across = Scale(0, max(len(at) - 1, 1), _LEFT + slot / 2, WIDTH - _RIGHT - slot / 2)
-    named = [(across(place), axis.written(at[int(place)])) for place in _some(range(len(at)))]
+    named = [
+        (across(place), formatting.day_of_year(at[int(place)])) for place in _some(range(len(at)))
+    ]
     drawn = [_grid(marks, up, written), _name_places(named)]
     for place, moment in enumerate(at):
         floor = 0.0  # the first series is the lowest bar
         for number, (name, values) in enumerate(zip(series, stacks, strict=True), 1):
             if values[place] > 0:
                 top = up(floor + values[place])
-                text = f"{axis.whole(moment)}: {written(values[place])} {name}"
+                text = f"{formatting.day(moment)}: {written(values[place])} {name}"
                 x, height = across(place) - slot * 0.42, up(floor) - top
                 drawn.append(svg_bar(x, top, slot * 0.84, height, f"column f{number}", text))
                 floor += values[place]
     total = math.fsum(sums)
     return Chart(
         title,
-        said or f"{written(total)} in all, {written(max(sums))} at most in one {axis.name}.",
+        said or f"{written(total)} in all, {written(max(sums))} at most in one {step}.",
         "".join(drawn),
-        (axis.name, *series),
+        (step, *series),
         [
-            (axis.whole(x), *(written(stack[place]) for stack in stacks))
+            (formatting.day(x), *(written(stack[place]) for stack in stacks))
             for place, x in enumerate(at)
         ],
         legend=tuple(series) if len(series) > 1 else (),
@@ -248,9 +232,9 @@ def histogram(
     title: str,
     edges: Sequence[float],
     counts: Sequence[int],
+    said: str,
     written: Written = formatting.short_number,
     marks: Mapping[str, float] | None = None,
-    said: str = "",
 ) -> Chart:
     """Draw counts between edges, each step as wide as the others; one edge more than counts.
 
@@ -280,7 +264,7 @@ def histogram(
     total = sum(counts)
     return Chart(
         title,
-        said or f"{formatting.count(total)} values.",
+        said,
         "".join(drawn),
         ("between", "count", "share"),
         [
@@ -384,7 +368,7 @@ def _bare(value: float, written: Written) -> str:
 
 
 def _place(edges: Sequence[float], value: float) -> float:
-    """Return where a value lies among the steps between edges."""
+    """Return the place of a value among the steps between edges."""
     for place, (low, high) in enumerate(pairwise(edges)):
         if value < high:
             share = 0.5 if math.isinf(high) else (value - low) / (high - low)

@@ -162,7 +162,7 @@ class Entity(msgspec.Struct, frozen=True):
         return self.named.mentions - self.active
 
 
-def find_entities(index: EntityIndex, entity: int, weight: float = 0.0) -> EntityName:
+def describe_entity(index: EntityIndex, entity: int, weight: float = 0.0) -> EntityName:
     return EntityName(index.kind(entity), index.name(entity), len(index.documents(entity)), weight)
 
 
@@ -170,7 +170,7 @@ def most_mentioned(index: EntityIndex, kinds: Sequence[str], limit: int) -> list
     """Return the entities of some kinds that most memories name."""
     counts = np.where(index.is_of(kinds), index.mention_runs[1], 0)
     order = np.argsort(-counts, kind="stable")[:limit]
-    return [find_entities(index, int(entity)) for entity in order if counts[entity]]
+    return [describe_entity(index, int(entity)) for entity in order if counts[entity]]
 
 
 def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
@@ -183,12 +183,12 @@ def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
     newest = living[np.argsort(-view.snapshots.rows.created_at[living], kind="stable")]
     is_author = index.kind(entity) == AUTHOR
     neighbours = [
-        find_entities(index, other, weight)
+        describe_entity(index, other, weight)
         for other, weight in index.neighbours(entity, 3 * NEIGHBOURS)
         if is_author or index.kind(other) != AUTHOR
     ]
     return Entity(
-        find_entities(index, entity),
+        describe_entity(index, entity),
         tuple(index.aliases(entity)),
         tuple(neighbours[:NEIGHBOURS]),
         tuple(view.snapshots.rows.take(newest[:MOST_DRAWN].tolist())),

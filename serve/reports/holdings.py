@@ -181,7 +181,7 @@ def episode_storage(
     days: int = 0,
     now: int = 0,
 ) -> EpisodeStorage:
-    """Return what episodes take; `days` is how long they are kept, 0: for ever."""
+    """Return the storage of episodes; `days` is how long they are kept, 0: for ever."""
     from store.maintenance import retention  # its locks cost a server's start
 
     by_kind = log_queries.bytes_by_kind(log)

@@ -76,7 +76,7 @@ def _memory(view: View, id_: str) -> dict[str, Any]:
 
 
 def _stale_reasons(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
-    """Return why a memory is stale: the reason its last event gives, and its outdated sources."""
+    """Return the reasons a memory is stale: that of its last event, and its outdated sources."""
     if memory.state != STALE:
         return []
     last = next((event for event in reversed(events) if event.kind in ("staled", "restored")), None)

@@ -67,7 +67,7 @@ class Overview(msgspec.Struct, frozen=True):
 def overview_question(
     topic: str, conditions: Filter, choices: Choices, found: int = FOUND
 ) -> Question:
-    """Return the question for what is known of a topic; raise InvalidInput for an empty one."""
+    """Return the question of an overview; raise InvalidInput for an empty topic."""
     if not topic.strip():
         raise InvalidInput("give a topic: words that memories about it would contain")
     bar = choices.min_confidence or LEAST_SURE
@@ -75,7 +75,7 @@ def overview_question(
 
 
 def overview(view: View, question: Question) -> Overview:
-    """Return what is known of the topic a question names; all groups may be empty."""
+    """Return the overview of the topic a question names; all groups may be empty."""
     answer = recall(view, question)
     living = [hit.memory for hit in answer.hits]
     groups: dict[OverviewGroup, list[Memory]] = defaultdict(list)

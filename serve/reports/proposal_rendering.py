@@ -216,7 +216,7 @@ def answer_diff(
 
 
 def _first_words(log: EventLog, id_: str) -> str:
-    """Return how a memory began; "" of one that was erased."""
+    """Return the first words of a memory; "" of one that was erased."""
     event = next(iter(log.events_for(id_)), None)
     text: str = (
         getattr(event.body, "content", "") or getattr(event.body, "prompt", "") if event else ""

@@ -57,11 +57,10 @@ def file_charts(statistics: Statistics, lessons: Sequence[LessonStats]) -> list[
 
 
 def memories_over_time(growth: Growth) -> Chart:
-    total = growth.totals[-1] if growth.totals else 0
+    total = growth.totals[-1]
     text = f"{formatting.count(total)} memories recorded since {formatting.day(growth.since)}."
-    return charts.area_chart(
-        "Memories recorded", growth.starts if total else (), growth.totals, said=text
-    )
+    starts = growth.starts if total else ()
+    return charts.area_chart("Memories recorded", starts, growth.totals, text)
 
 
 def memories_by_time(timeline: Timeline) -> Chart:
@@ -73,16 +72,16 @@ def memories_by_time(timeline: Timeline) -> Chart:
         f"{formatting.count(sum(timeline.counts))} active memories since "
         f"{formatting.day(timeline.since)}."
     )
-    axis = charts.Axis(_STEPS[timeline.step // DAY], formatting.day_of_year, formatting.day)
-    return charts.bar_chart(title, timeline.starts, {"memories": timeline.counts}, axis, said=text)
+    series = {"memories": timeline.counts}
+    step = _STEPS[timeline.step // DAY]
+    return charts.bar_chart(title, timeline.starts, series, step, said=text)
 
 
 def events_over_time(growth: Growth) -> Chart:
     """Draw what was written in each step of the log's life."""
     step = _STEPS[growth.step // DAY]
     series = {"memories": growth.memories, "recalls": growth.recalls, "others": growth.others}
-    axis = charts.Axis(step, formatting.day_of_year, formatting.day)
-    return charts.bar_chart(f"Events by {step}", growth.starts, series, axis)
+    return charts.bar_chart(f"Events by {step}", growth.starts, series, step)
 
 
 def recalls_by_day(rate: RecallRate) -> Chart:
@@ -107,9 +106,9 @@ def latency_histogram(outcomes: RecallOutcomes) -> Chart:
         "Time of a recall, ms",
         edges,
         counts(outcomes.took_ms, edges),
+        text,
         formatting.milliseconds,
         {"p50": p50, "p95": p95},
-        text,
     )
 
 
@@ -119,17 +118,15 @@ def confidence_histogram(outcomes: RecallOutcomes) -> Chart:
         "Confidence of what came back",
         CONFIDENCE,
         counts(outcomes.confidence, CONFIDENCE),
+        text,
         lambda value: f"{value:.2f}".removesuffix("0"),
-        said=text,
     )
 
 
 def score_histogram(outcomes: RecallOutcomes) -> Chart:
     edges = score_edges(outcomes.score)
     text = f"Of {formatting.count(len(outcomes.score))} hits; {_newest_note(outcomes)}."
-    return charts.histogram(
-        "Score of what came back", edges, counts(outcomes.score, edges), said=text
-    )
+    return charts.histogram("Score of what came back", edges, counts(outcomes.score, edges), text)
 
 
 def by_kind(memory_counts: MemoryCounts) -> Chart:

@@ -102,7 +102,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 def timeline(view: View, now: int) -> Timeline:
-    """Return when the active memories happened; what is older than the first step counts there."""
+    """Count the active memories by when they happened; older ones count in the first step."""
     rows, tail = view.snapshots.rows, view.tail
     mask = rows.active_at(now)
     mask[tail.hidden_rows] = False
@@ -189,7 +189,7 @@ class RecallOutcomes:
         return self.silent / self.looked_at if self.looked_at else None
 
     def newest(self, most: int) -> "RecallOutcomes":
-        """Return what the newest of them say; since when is left open."""
+        """Return the outcomes of the newest of them; `since` is left open."""
         hits = self.hits[:most]
         ends = int(hits.sum())
         return RecallOutcomes(
@@ -227,11 +227,11 @@ class RatingCounts(msgspec.Struct, frozen=True):
     mean: float | None
 
 
-def rating_counts(log: EventLog, most: int = NEWEST) -> RatingCounts:
+def rating_counts(log: EventLog) -> RatingCounts:
     """Return the counts of the newest ratings."""
     verdicts = [
         body.verdict
-        for _, body in log_queries.newest_bodies(log, "rated", most)
+        for _, body in log_queries.newest_bodies(log, "rated", NEWEST)
         if isinstance(body, Rated)
     ]
     return RatingCounts(

@@ -51,7 +51,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 def find_waiting(view: View, log: EventLog, now: int) -> tuple[Waiting, ...]:
-    """Return how many of each sort wait, those of which none does left out."""
+    """Return the sorts of which any wait, with their counts."""
     lessons = waiting_lessons(view, log, Filter(now))
     counts = Counter(row["sort"] for row in lessons)
     counts["plan"] = len(proposals.every(log, "waiting", "plan"))
