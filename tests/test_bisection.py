@@ -26,9 +26,9 @@ POISON = Draft(
 
 
 def search(built, question: str = QUESTION) -> Search:
-    asked = default_question(question, Filter(now=NOW), Choices())
+    wanted = default_question(question, Filter(now=NOW), Choices())
     reader = Reader(built.tenant, built.log, built.embedder)
-    return Search(built.log, reader, asked)
+    return Search(built.log, reader, wanted)
 
 
 def brings(change: Change) -> tuple[bool, bool]:
@@ -97,10 +97,10 @@ def test_the_memory_is_left_as_it_is(built, past):
 
 
 def test_the_command_prints_the_event_its_maker_and_what_it_changed(built, past, home):
-    asked = ["--home", str(home), "bisect", QUESTION, "--all-projects"]
-    result = succeed(*asked, "--expect", "poison")
+    command = ["--home", str(home), "bisect", QUESTION, "--all-projects"]
+    result = succeed(*command, "--expect", "poison")
     assert f"@{past[2].seq}  recorded  " in result.stdout and "by bot" in result.stdout
     assert "+  1. poison" in result.stdout and "1. is now 2. good" in result.stdout
     assert result.stderr.endswith(f" builds for {built.log.head()} events\n")
-    both = run(*asked, "--expect", "poison", "--until", "x")
+    both = run(*command, "--expect", "poison", "--until", "x")
     assert both.exit_code == 2

@@ -95,8 +95,8 @@ class Memory:
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a memory that was built once and asked twenty questions."""
     folder, at = tmp_path_factory.mktemp("lived"), NOW
-    found = tenant(folder / "home")
-    with EventLog(found.log, create=True) as log:
+    built = tenant(folder / "home")
+    with EventLog(built.log, create=True) as log:
         for thing in (*THINGS, *OTHERS):
             has_key = {"key": f"{thing}.owner", "value": "team 4"} if thing in THINGS[:12] else {}
             draft = Draft(
@@ -109,8 +109,8 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
             old = Draft(content=f"The {thing} worker was owned by nobody", id=f"{thing}-old")
             commands.record(log, old, at)
             commands.supersede(log, old.id or "", thing, at)
-        rebuild(found, log, LexicalEmbedder(), at)
-        reader = Reader(found, log, LexicalEmbedder())
+        rebuild(built, log, LexicalEmbedder(), at)
+        reader = Reader(built, log, LexicalEmbedder())
         for number, thing in enumerate(THINGS):
             at += 1_000_000
             request = RecallRequest(
@@ -124,7 +124,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
             log.append([receipt])
             if number < 5:
                 commands.rate(log, receipt.id, 1.0, at)
-        rebuild(found, log, LexicalEmbedder(), at)  # these recalls count from now on
+        rebuild(built, log, LexicalEmbedder(), at)  # these recalls count from now on
     return folder
 
 
@@ -134,11 +134,11 @@ def memory(tmp_path: Path, lived: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     at = NOW + 60_000_000
     monkeypatch.setattr(environment, "now", lambda: at)
     monkeypatch.setattr(runner, "_now", lambda: at)
-    found = tenant(tmp_path / "home")
-    with EventLog(found.log) as log:
-        served = OpenTenant(found, log, Reader(found, log, LexicalEmbedder()))
+    built = tenant(tmp_path / "home")
+    with EventLog(built.log) as log:
+        served = OpenTenant(built, log, Reader(built, log, LexicalEmbedder()))
         events = list(receipts.page(log, receipts.Wanted(), 100).receipts)
-        yield Memory(tmp_path, found, log, served, events, at)
+        yield Memory(tmp_path, built, log, served, events, at)
 
 
 # Harmful ones
@@ -203,9 +203,9 @@ def move(memory: Memory) -> None:
 
 def change(memory: Memory, does: Any, ids: Sequence[str], tag: str = "") -> None:
     """Do one thing to many memories, as the dashboard's list does."""
-    done = changes.carry_out(memory.served, ids, does, memory.at, tag)
+    outcome = changes.carry_out(memory.served, ids, does, memory.at, tag)
     log, read = memory.log, memory.served.reader.read_past
-    bulk.keep(memory.tenant, log, read, Choices(), changes.DONE[does], done.events, memory.at)
+    bulk.keep(memory.tenant, log, read, Choices(), changes.DONE[does], outcome.events, memory.at)
 
 
 HARMFUL = (

@@ -25,19 +25,19 @@ def days(count: int) -> list[int]:
 
 def every_chart() -> list[Chart]:
     series = ([], [0], [5], [0, 0, 0], [1, 2, 3], [1e15, 0, 2], [math.nan, math.inf, 1], [-3, 4])
-    made = [empty_chart("Nothing")]
+    pictures = [empty_chart("Nothing")]
     for values in series:
         at = days(len(values))
-        made.append(charts.area_chart("Area", at, values, "Said"))
-        made.append(charts.bar_chart("Bars", at, {"a": values, "b": values}))
-        made.append(
+        pictures.append(charts.area_chart("Area", at, values, "Said"))
+        pictures.append(charts.bar_chart("Bars", at, {"a": values, "b": values}))
+        pictures.append(
             charts.row_chart("Rows", {f"name {place}": value for place, value in enumerate(values)})
         )
-        made.append(charts.sparkline("Spark", values))
+        pictures.append(charts.sparkline("Spark", values))
     for counts in ([], [0, 0], [1], [3, 0, 10**9]):
         edges = [float(place) for place in range(len(counts) + 1)]
-        made.append(charts.histogram("Histogram", edges, counts, "Said", marks={"p50": 0.5}))
-    return made
+        pictures.append(charts.histogram("Histogram", edges, counts, "Said", marks={"p50": 0.5}))
+    return pictures
 
 
 @pytest.mark.parametrize("chart", every_chart(), ids=lambda chart: chart.title)

@@ -43,13 +43,13 @@ def test_the_check_project_has_every_kind_of_memory():
 
 
 def test_words_find_memories_in_every_language(by_words):
-    found = {
-        name: one.measures["recall@5"]
-        for name, one in by_words.categories.items()
+    shares = {
+        name: scores.measures["recall@5"]
+        for name, scores in by_words.categories.items()
         if not name.startswith(dataset.HARDER)
     }
-    assert set(found) == LANGUAGES
-    assert {name: share for name, share in found.items() if share < 0.9} == {}
+    assert set(shares) == LANGUAGES
+    assert {name: share for name, share in shares.items() if share < 0.9} == {}
 
 
 def test_a_name_that_both_languages_share_crosses_between_them(by_words):

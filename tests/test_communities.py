@@ -25,9 +25,9 @@ def cliques(count: int, size: int) -> tuple[Graph, Ints]:
 
 def test_communities_are_the_cliques_of_a_ring():
     ring, clique = cliques(8, 6)
-    found = communities(ring)
-    assert len({*zip(found.tolist(), clique.tolist(), strict=True)}) == 8
-    assert found.max() == 7
+    labels = communities(ring)
+    assert len({*zip(labels.tolist(), clique.tolist(), strict=True)}) == 8
+    assert labels.max() == 7
 
 
 def test_modularity_is_that_of_the_definition():
@@ -38,7 +38,7 @@ def test_modularity_is_that_of_the_definition():
 
 def test_levels_gain_and_end():
     ring, _ = cliques(30, 4)
-    worth = [ring.modularity, *(one.modularity for one, _ in levels(ring))]
+    worth = [ring.modularity, *(graph.modularity for graph, _ in levels(ring))]
     assert worth == sorted(worth) and len(worth) > 1
 
 

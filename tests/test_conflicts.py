@@ -41,9 +41,10 @@ def listed(request, tenant: Tenant, log: EventLog, clock: Clock) -> Listed:
     return run
 
 
-def ids(found: list[dict[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
+def ids(conflicts: list[dict[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
     return [
-        (conflict["what"], tuple(side["id"] for side in conflict["sides"])) for conflict in found
+        (conflict["what"], tuple(side["id"] for side in conflict["sides"]))
+        for conflict in conflicts
     ]
 
 
@@ -52,13 +53,13 @@ def test_a_value_replaced_by_another_speaker_is_one_and_by_its_own_is_none(say, 
     bob = say("eu", key="deploy.region", value="eu", created_by="Bob Lee")
     for value in ("8080", "9090"):
         say(value + " it is", key="api.port", value=value, created_by="Anna Smith")
-    (found,) = listed()
-    assert ids([found]) == [("overridden", (anna, bob))]
-    assert [(side["value"], side["holds"]) for side in found["sides"]] == [
+    (conflict,) = listed()
+    assert ids([conflict]) == [("overridden", (anna, bob))]
+    assert [(side["value"], side["holds"]) for side in conflict["sides"]] == [
         ("us", False),
         ("eu", True),
     ]
-    assert found["settle"][:2] == ["mnemolog history deploy.region", f"mnemolog restore {anna}"]
+    assert conflict["settle"][:2] == ["mnemolog history deploy.region", f"mnemolog restore {anna}"]
 
 
 def test_two_values_of_one_relation_that_hold_at_once_are_one(say, listed):
@@ -66,8 +67,8 @@ def test_two_values_of_one_relation_that_hold_at_once_are_one(say, listed):
     first = say("numpy stays at 1.26 in all of it", metadata={"fact": fact}, project="acme/web")
     second = say("Everybody upgraded", key="numpy.version", value="2.1")
     say("Elsewhere", key="numpy.version", value="3.0", project="acme/api")
-    found = ids(listed("--project", "acme/web"))
-    assert found == [("facts", (first, second))]
+    pairs = ids(listed("--project", "acme/web"))
+    assert pairs == [("facts", (first, second))]
     assert len(listed()) == 2  # acme/api's and that of no project, too
 
 
@@ -96,12 +97,12 @@ def test_two_facts_of_two_things_and_what_happened_twice_are_none(say, listed):
 
 
 def test_a_link_of_conflict_counts_while_both_ends_hold(log: EventLog, clock: Clock, say, listed):
-    one, other = say("Tabs are used everywhere"), say("We indent by spaces")
-    commands.link(log, other, one, "conflict", clock())
-    commands.link(log, one, other, "support", clock())
-    (found,) = listed()
-    assert ids([found]) == [("linked", (one, other))]
-    words = found["settle"][0].split()[1:]
+    tabs, spaces = say("Tabs are used everywhere"), say("We indent by spaces")
+    commands.link(log, spaces, tabs, "conflict", clock())
+    commands.link(log, tabs, spaces, "support", clock())
+    (conflict,) = listed()
+    assert ids([conflict]) == [("linked", (tabs, spaces))]
+    words = conflict["settle"][0].split()[1:]
     succeed(*words)
     assert listed() == []
 
@@ -116,9 +117,9 @@ def test_what_rests_on_a_file_that_changed_is_listed_with_the_file(
     step = steps.stale(fold.rows[id_], "src/limits.py changed", "src/limits.py")
     body = Planned(job="distill", watermark=log.head(), steps=(step,))
     plans.apply(log, plans.propose(log, body, clock()).id, clock())
-    (found,) = listed()
-    assert (found["what"], found["about"]) == ("stale", "src/limits.py")
-    assert found["settle"][0] == f"mnemolog restore {id_}"
+    (conflict,) = listed()
+    assert (conflict["what"], conflict["about"]) == ("stale", "src/limits.py")
+    assert conflict["settle"][0] == f"mnemolog restore {id_}"
 
 
 def test_conflicts_are_shown_to_people_without_control_characters(say):

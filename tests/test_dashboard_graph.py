@@ -39,11 +39,11 @@ TEXTS = {
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that is built; each test has a copy."""
     home = tmp_path_factory.mktemp("template")
-    one = tenant.tenant(home)
-    with EventLog(one.log, create=True) as opened:
+    owner = tenant.tenant(home)
+    with EventLog(owner.log, create=True) as opened:
         for id_, text in TEXTS.items():
             commands.record(opened, Draft(id=id_, content=text), NOW)
-        build.rebuild(one, opened, LexicalEmbedder(), NOW)
+        build.rebuild(owner, opened, LexicalEmbedder(), NOW)
     return home
 
 
@@ -81,9 +81,9 @@ def test_the_most_mentioned_entities_are_a_table(owner: Browser):
 
 
 def test_a_name_is_looked_for_by_its_beginning_or_that_of_its_file(owner: Browser):
-    for asked, found in (("STORE/", 2), ("gate", 1), ("nothing", 0)):
-        page = owner.get(f"{GRAPH}?name={asked}").text
-        assert page.count("<tr data-row") == found
+    for name, count in (("STORE/", 2), ("gate", 1), ("nothing", 0)):
+        page = owner.get(f"{GRAPH}?name={name}").text
+        assert page.count("<tr data-row") == count
     assert "No entity." in owner.get(f"{GRAPH}?kind=person").text
 
 
@@ -159,10 +159,10 @@ def test_the_picture_holds_the_most_mentioned_and_what_joins_them(owner: Browser
 
 
 def test_kind_project_and_time_narrow_the_picture(owner: Browser, log: EventLog, tmp_path: Path):
-    says = "Tom Christie says pkg/a.py needs pkg/b.py"
+    text = "Tom Christie says pkg/a.py needs pkg/b.py"
     old = datetime.fromtimestamp(NOW / 1e6 - 90 * 86_400, UTC)
     commands.record(
-        log, Draft(id="p", content=says, project="other", created_by="Tom Christie"), NOW
+        log, Draft(id="p", content=text, project="other", created_by="Tom Christie"), NOW
     )
     commands.record(log, Draft(id="o", content="old/c.py asks old/d.py", created_at=old), NOW)
     build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)

@@ -162,9 +162,9 @@ def test_the_lab_answers_as_recall_does(tenants: OpenTenants):
 
 def test_stages_lose_memories_and_never_gain_any(tenants: OpenTenants):
     (side,) = lab(tenants, ("q", QUESTION), ("top_k", "1"), ("min_confidence", "0.2"))
-    left = [stage.left for stage in side.stages]
-    assert left == sorted(left, reverse=True)
-    assert (left[0], left[-1]) == (40, len(side.hits)) == (40, 1)
+    counts = [stage.left for stage in side.stages]
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (40, len(side.hits)) == (40, 1)
     assert set(side.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
 
 
@@ -289,10 +289,10 @@ def test_the_page_shows_every_stage(owner: Browser):
 
 
 def test_the_page_links_to_itself(owner: Browser):
-    asked = {"q": QUESTION, "compare": "1", "b_fusion": "rrf", "top_k": "3"}
-    page = owner.get(f"{PAGE}?{urlencode(asked)}").text
+    query = {"q": QUESTION, "compare": "1", "b_fusion": "rrf", "top_k": "3"}
+    page = owner.get(f"{PAGE}?{urlencode(query)}").text
     link = page.partition('<a class="button" href="')[2].partition('"')[0].replace("&amp;", "&")
-    assert dict(parse_qsl(urlsplit(link).query)) == asked
+    assert dict(parse_qsl(urlsplit(link).query)) == query
     assert "Side by side" in owner.get(link).text
 
 

@@ -17,7 +17,8 @@ from drafts import draft
 from flask import Flask
 from test_hazards import SKIPS
 
-from serve.reports.tenant_statistics import DAY, timeline
+from serve.formatting import DAY
+from serve.reports.tenant_statistics import timeline
 from serve.server.open_tenants import OpenTenants
 from store.home import failures
 from store.home.instants import moment

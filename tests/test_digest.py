@@ -34,11 +34,11 @@ def log(request: pytest.FixtureRequest, home: Path, monkeypatch) -> Iterator[Eve
     """A memory of three days of work, from the log's tail or from a build."""
     monkeypatch.setattr(environment, "now", lambda: NOW)
     place = tenant.tenant(home)
-    with EventLog(place.log, create=True) as made:
-        work(made)
+    with EventLog(place.log, create=True) as log:
+        work(log)
         if request.param == "built":
-            rebuild(place, made, MODEL, NOW)
-        yield made
+            rebuild(place, log, MODEL, NOW)
+        yield log
 
 
 def work(log: EventLog) -> None:
@@ -104,8 +104,8 @@ def test_a_digest_of_a_project_has_no_work_of_another(log: EventLog, home: Path)
 
 
 def test_open_goals_come_the_next_due_first(log: EventLog, home: Path):
-    found = told(log, home, NOW - DAY)["open"]
-    assert [(goal["id"], goal.get("due"), goal.get("overdue")) for goal in found] == [
+    goals = told(log, home, NOW - DAY)["open"]
+    assert [(goal["id"], goal.get("due"), goal.get("overdue")) for goal in goals] == [
         ("g2", "2026-09-20", True),
         ("g3", "2026-12-24", None),
         ("g1", None, None),

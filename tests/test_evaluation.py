@@ -68,27 +68,27 @@ def test_an_empty_ranking_is_worth_nothing():
 
 @given(RANKINGS, RELEVANT)
 def test_measures_are_shares_and_grow_with_the_cut(rankings: list[list[str]], relevant: set[str]):
-    found = report.measures(report.judge(rankings, [relevant] * len(rankings)))
-    for value in found.values():
+    measures = report.measures(report.judge(rankings, [relevant] * len(rankings)))
+    for value in measures.values():
         assert value.shape == (len(rankings),)
         assert ((value >= 0) & (value <= 1 + 1e-12)).all()
     for kind in ("recall", "hit"):
-        cuts = np.array([found[f"{kind}@{k}"] for k in report.CUTS])
+        cuts = np.array([measures[f"{kind}@{k}"] for k in report.CUTS])
         assert (np.diff(cuts, axis=0) >= 0).all()
 
 
 @given(RANKINGS, RELEVANT)
 def test_measures_equal_a_plain_count(rankings: list[list[str]], relevant: set[str]):
-    found = report.measures(report.judge(rankings, [relevant] * len(rankings)))
+    measures = report.measures(report.judge(rankings, [relevant] * len(rankings)))
     for place, ranking in enumerate(rankings):
         distinct = [id_ for n, id_ in enumerate(ranking) if id_ not in ranking[:n]]
         places = [rank for rank, id_ in enumerate(distinct, 1) if id_ in relevant]
         for k in report.CUTS:
             count = sum(rank <= k for rank in places)
-            assert found[f"recall@{k}"][place] == pytest.approx(count / len(relevant))
-            assert found[f"hit@{k}"][place] == (count > 0)
+            assert measures[f"recall@{k}"][place] == pytest.approx(count / len(relevant))
+            assert measures[f"hit@{k}"][place] == (count > 0)
         first = places[0] if places and places[0] <= 10 else math.inf
-        assert found["mrr@10"][place] == pytest.approx(1 / first)
+        assert measures["mrr@10"][place] == pytest.approx(1 / first)
 
 
 @given(RELEVANT, st.randoms(use_true_random=False))
@@ -330,18 +330,18 @@ def test_a_profile_there_is_not_is_refused(data):
 
 
 def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monkeypatch):
-    kept = tmp_path / "kept"
-    first = answer(data, "--keep", kept)
+    home = tmp_path / "kept"
+    first = answer(data, "--keep", home)
 
     def refuse(*_: object) -> None:
         raise AssertionError("built though nothing changed")
 
     with monkeypatch.context() as patch:
         patch.setattr("store.maintenance.build.rebuild", refuse)
-        assert answer(data, "--keep", kept) == first
+        assert answer(data, "--keep", home) == first
     lines(data / "talk/two/memories.jsonl", memory("new", "The kitten is called Pepper", 1))
-    assert answer(data, "--keep", kept)["refused"] == 0
-    assert len(list((kept / "tenants").iterdir())) == 3
+    assert answer(data, "--keep", home)["refused"] == 0
+    assert len(list((home / "tenants").iterdir())) == 3
 
 
 class Counting:
@@ -407,12 +407,12 @@ def test_a_lexical_run_writes_no_cache(data, tmp_path):
 
 
 def test_a_build_that_broke_off_is_finished(data, tmp_path):
-    kept = tmp_path / "kept"
-    first = answer(data, "--keep", kept)
-    for head in kept.glob("tenants/*/HEAD"):
+    home = tmp_path / "kept"
+    first = answer(data, "--keep", home)
+    for head in home.glob("tenants/*/HEAD"):
         head.unlink()
-    assert answer(data, "--keep", kept) == first
-    assert len(list(kept.glob("tenants/*/HEAD"))) == 2
+    assert answer(data, "--keep", home) == first
+    assert len(list(home.glob("tenants/*/HEAD"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -455,8 +455,8 @@ def test_output_that_cannot_be_written_is_refused_before_the_work(data, tmp_path
 
 
 def ranked(tmp_path: Path, name: str, rankings: dict[str, list[str]]) -> Path:
-    found = ({"query_id": id_, "ranked": ids} for id_, ids in rankings.items())
-    return lines(tmp_path / f"{name}.jsonl", *found)
+    results = ({"query_id": id_, "ranked": ids} for id_, ids in rankings.items())
+    return lines(tmp_path / f"{name}.jsonl", *results)
 
 
 def test_two_runs_are_compared_query_by_query(data, tmp_path):
@@ -474,11 +474,11 @@ def test_two_runs_are_compared_query_by_query(data, tmp_path):
 def test_a_comparison_names_the_queries_won_and_lost(data, tmp_path):
     a = ranked(tmp_path, "a", {"n-now": ["0"], "t-cat": ["0"], "n-then": ["0"]})
     b = ranked(tmp_path, "b", {"n-now": ["2"], "t-cat": [], "n-then": ["0"]})
-    found = [
+    changes = [
         (change["query_id"], change["a"], change["b"])
         for change in answer_to(data, a, b)["changes"]
     ]
-    assert found == [("n-now", 0.0, 1.0), ("t-cat", 1.0, 0.0)]
+    assert changes == [("n-now", 0.0, 1.0), ("t-cat", 1.0, 0.0)]
     printed = evaluated(data, "--compare", a, b, "--each").stdout
     assert ["won", "lost"] == [line.split()[0] for line in printed.splitlines()[-2:]]
     assert "what is the kitten called?" in printed
@@ -487,8 +487,8 @@ def test_a_comparison_names_the_queries_won_and_lost(data, tmp_path):
 
 def test_later_memories_do_not_count_for_a_query_about_the_past(data, tmp_path):
     a = ranked(tmp_path, "a", {"n-then": ["2", "0"]})
-    found = score_report(dataset.read_workspaces(data), dataset.read_results(a), "memory")
-    assert found.datasets["notes"].measures["recall@1"] == 0.5
+    scores = score_report(dataset.read_workspaces(data), dataset.read_results(a), "memory")
+    assert scores.datasets["notes"].measures["recall@1"] == 0.5
 
 
 def test_the_session_level_ranks_sessions_where_their_first_memory_stands(data, tmp_path):

@@ -36,8 +36,8 @@ DRAFTS = [
 ]
 
 
-def ids(found: dict) -> list[str]:
-    return [memory["id"] for memory in found["memories"]]
+def ids(payload: dict) -> list[str]:
+    return [memory["id"] for memory in payload["memories"]]
 
 
 @pytest.fixture(params=["tail", "built"], autouse=True)
@@ -55,11 +55,11 @@ def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypat
 def test_a_key_has_all_its_values_newest_first():
     payload = answer("history", "deploy.region", "--project", "acme/web")
     assert ids(payload) == ["ap", "eu", "us"]
-    told = [
+    fields = [
         [memory[name] for name in ("value", "from", "until", "source", "session")]
         for memory in payload["memories"][:2]
     ]
-    assert told == [
+    assert fields == [
         ["ap", "2024-05-01T00:00:00Z", None, "chat", "s-ap"],
         ["eu", "2024-03-01T00:00:00Z", "2024-05-01T00:00:00Z", "chat", "s-eu"],
     ]
@@ -72,8 +72,8 @@ def test_a_project_has_a_history_of_its_own():
 
 def test_people_read_it_as_a_table():
     lines = [line.split() for line in run("history", "deploy.region").stdout.splitlines()]
-    said = ["chat", "s-eu", "We", "deploy", "to", "eu"]
-    ended = ["2024-03-01", "00:00", "2024-05-01", "00:00", "eu", "superseded", "eu", *said]
+    source = ["chat", "s-eu", "We", "deploy", "to", "eu"]
+    ended = ["2024-03-01", "00:00", "2024-05-01", "00:00", "eu", "superseded", "eu", *source]
     assert ended in lines
     assert any(line[:5] == ["2024-05-01", "00:00", "now", "ap", "active"] for line in lines)
 
@@ -87,10 +87,10 @@ def test_a_memory_leads_to_what_it_replaced_and_what_replaced_it(of: str, chain:
 
 def test_a_forgotten_value_is_named_and_not_told():
     run("forget", "eu")
-    found = answer("history", "deploy.region")["memories"]
-    assert [memory["text"] for memory in found if memory["id"] == "eu"] == [""]
-    assert "(forgotten)" in (shown := run("history", "deploy.region").stdout)
-    assert "We deploy to eu" not in shown
+    memories = answer("history", "deploy.region")["memories"]
+    assert [memory["text"] for memory in memories if memory["id"] == "eu"] == [""]
+    assert "(forgotten)" in (output := run("history", "deploy.region").stdout)
+    assert "We deploy to eu" not in output
 
 
 def test_memories_that_replaced_each_other_end_the_walk():

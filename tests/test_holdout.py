@@ -32,19 +32,19 @@ def session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     speaks_where_recall_is_sure(monkeypatch)
     EventLog(tenant.tenant(home).log, create=True).close()
     tenants = OpenTenants(Settings(home, Choices(holdout=SHARE)))
-    made = Session(tenants)
-    made.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
-    yield made
+    session = Session(tenants)
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    yield session
     tenants.close()
 
 
 def begun(session: Session, *, held_out: bool) -> Session:
     """Begin sessions until one of an arm is drawn; return it."""
     for number in range(100):
-        one = replace(session, name=f"{number}-{held_out}", at=session.at)
-        one.start()
-        if one.events(SessionTold)[0].body.is_held_out == held_out:
-            return one
+        candidate = replace(session, name=f"{number}-{held_out}", at=session.at)
+        candidate.start()
+        if candidate.events(SessionTold)[0].body.is_held_out == held_out:
+            return candidate
     raise AssertionError("no such session was drawn")
 
 
@@ -52,13 +52,13 @@ def test_a_session_that_is_held_out_is_told_nothing_and_recorded_as_always(sessi
     told, silent = begun(session, held_out=False), begun(session, held_out=True)
     session.remember("The upload is retried five times with backoff", kind="decision", id="retry")
     prompt = "how often is the upload retried with backoff?"
-    for one, said in ((told, ["retry"]), (silent, [])):
-        assert ids(one.ask(prompt)) == said
-        one.use(doing="run", command="pnpm test", passed=True)
-        one.stop("Five times.")
-        assert [event.body.prompt for event in one.events(Prompted)] == [prompt]
-        assert [event.body.passed for event in one.events(Acted)] == [True]
-        assert bool(one.events(Recalled)) == bool(one.events(Surfaced)) == bool(said)
+    for arm, injected in ((told, ["retry"]), (silent, [])):
+        assert ids(arm.ask(prompt)) == injected
+        arm.use(doing="run", command="pnpm test", passed=True)
+        arm.stop("Five times.")
+        assert [event.body.prompt for event in arm.events(Prompted)] == [prompt]
+        assert [event.body.passed for event in arm.events(Acted)] == [True]
+        assert bool(arm.events(Recalled)) == bool(arm.events(Surfaced)) == bool(injected)
     assert ids(told.start("compact")) and not silent.start("compact")
     assert silent.start("resume") == ""
     # and what the user asks the memory for is no hint that nobody asked for
@@ -92,10 +92,10 @@ def test_a_rule_that_is_enforced_is_so_where_nothing_is_told(home):
 
 
 def test_a_session_is_drawn_once_and_by_its_name(session):
-    one = begun(session, held_out=True)
+    silent = begun(session, held_out=True)
     for start in ("compact", "resume", "startup"):
-        one.start(start)
-    drawn = [event.body.drawn for event in one.events(SessionTold)]
+        silent.start(start)
+    drawn = [event.body.drawn for event in silent.events(SessionTold)]
     assert drawn == [SHARE, None, None, None]
     names = [f"session {number}" for number in range(400)]
     for name in names:
@@ -190,17 +190,17 @@ def test_few_sessions_tell_nothing_and_how_many_more_it_takes_is_said():
 
 def test_the_arms_are_counted_from_the_log_alone(session):
     for held_out in (False, True):
-        one = begun(session, held_out=held_out)
+        arm = begun(session, held_out=held_out)
         if not held_out:
             session.remember("The upload is retried five times", kind="decision", id="retry")
-        one.ask("how often is the upload retried?")
-        one.use(doing="run", command="pnpm test", passed=False, output="E: 3 failed")
-        one.stop("It is retried three times.")
-        one.ask("no, that's wrong, it must be five")
-        one.use(doing="run", command="pnpm test", passed=True)
-        one.ask("now write the docs")
-        one.tell("session_end")
-        session.at = one.at
+        arm.ask("how often is the upload retried?")
+        arm.use(doing="run", command="pnpm test", passed=False, output="E: 3 failed")
+        arm.stop("It is retried three times.")
+        arm.ask("no, that's wrong, it must be five")
+        arm.use(doing="run", command="pnpm test", passed=True)
+        arm.ask("now write the docs")
+        arm.tell("session_end")
+        session.at = arm.at
     log = session.log
     comparison = holdout.compare(log, session.at, lambda id_: {"retry": "decision"}.get(id_))
     assert (comparison.told, comparison.held_out) == (1, 1)

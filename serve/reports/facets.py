@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.formatting import day
+from serve.formatting import DAY, day
 from serve.reader.memory_json import shown_text
 from serve.reader.view import View
 from store.home.instants import micros
@@ -22,7 +22,6 @@ from store.home.projects import SHARED
 from store.memories.rows import MemoryRows
 from store.text.excerpt import one_line
 
-DAY = 86_400_000_000  # microseconds
 TIMES = {"1d": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "365d": "last year"}
 SHOWN = 8  # values of a facet
 MOST_BY_SESSION = 2_000  # memories whose sessions are counted: they lie in no column

@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 
 from serve import formatting
+from serve.formatting import DAY
 from serve.lessons.lesson_stats import LessonStats
 from serve.recall.context_block import clean_text
 from serve.reports import charts
@@ -20,7 +21,6 @@ from serve.reports.charts import (
 from serve.reports.holdings import SHOWN_STATES, MemoryCounts
 from serve.reports.statistics_rendering import CONFIDENCE, TOOK_MS, counts, score_edges
 from serve.reports.tenant_statistics import (
-    DAY,
     Growth,
     RecallOutcomes,
     RecallRate,

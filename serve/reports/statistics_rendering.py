@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from serve.formatting import DAY
 from serve.recall.context_block import short_id
 from serve.reports.holdings import Published
 from serve.reports.tenant_statistics import (
-    DAY,
     SPENDING_DAYS,
     RecallOutcomes,
     Statistics,

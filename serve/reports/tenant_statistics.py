@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from serve.formatting import DAY
 from serve.reader.view import View
 from serve.reports.holdings import (
     BuildHistory,
@@ -119,7 +120,7 @@ def timeline(view: View, now: int) -> Timeline:
 
 # Recalls and ratings
 
-MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000  # microseconds
+MINUTE = 60_000_000  # microseconds
 NEWEST = 1_000  # receipts and ratings that are read
 
 Values = npt.NDArray[np.float64]

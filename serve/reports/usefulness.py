@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from serve.formatting import DAY
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
 from store.agents.prompt_statements import SAID_OTHERWISE
@@ -36,7 +37,6 @@ from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.plans.lesson_proposals import MADE_A_RULE
 
-DAY = 86_400_000_000  # microseconds
 PERIODS: Mapping[str, int] = {"today": 1, "last_7_days": 7, "last_30_days": 30}
 LOOKED_AT = 5_000  # events of a kind
 CHARACTERS = 4  # that are counted as a token
@@ -54,7 +54,7 @@ _KINDS: Mapping[str, str] = {
     "forgotten": "",
     "restored": "",
 }
-Moment = tuple[str | None, int]  # a session and microseconds UTC: one hook event
+BlockKey = tuple[Place, str | None, int]  # with a session and microseconds UTC: one hook event
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -163,8 +163,8 @@ def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
 
 
 def _blocks(rows: _Rows) -> list[Block]:
-    notes: dict[tuple[Place, Moment], set[str]] = {}
-    sizes: dict[tuple[Place, Moment], int] = {}
+    notes: dict[BlockKey, set[str]] = {}
+    sizes: dict[BlockKey, int] = {}
     for row in (*rows["recalled"], *rows["surfaced"], *rows["session"]):
         place: Place = "prompt"
         ids: tuple[str, ...] = ()
@@ -179,14 +179,14 @@ def _blocks(rows: _Rows) -> list[Block]:
             place, ids, size = body.place, (row.subject,), body.characters
         elif isinstance(body, SessionTold):
             place, size = "session", body.characters
-        key = (place, (row.session, row.at))
+        key = place, row.session, row.at
         if ids or size:
             notes.setdefault(key, set()).update(ids)
         if size:
             sizes[key] = size
     return [
-        Block(place, at, session, frozenset(ids), sizes.get((place, (session, at))))
-        for (place, (session, at)), ids in notes.items()
+        Block(place, at, session, frozenset(ids), sizes.get((place, session, at)))
+        for (place, session, at), ids in notes.items()
     ]
 
 
