@@ -1,5 +1,5 @@
 """
-Bisection: the event since which a question is answered otherwise, by binary search over the log.
+Bisection: the event that changed the answer to a question, by binary search over the log.
 
 A fold is the memory as it was known after an event, built whole; the question is asked of each at
 the same moment and under the same settings, so that only events make a difference. Between a place

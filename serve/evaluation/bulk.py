@@ -1,16 +1,16 @@
 """
-Bulk changes: what an edit, import or archive of many memories at once does to past answers.
+Bulk changes: the effect of an edit, import or archive of many memories at once on past answers.
 
-Past recalls are asked of the memory before the change and after it; what differs is counted and
+Past recalls are asked of the memory before the change and after it; the differences are counted and
 ranked as for any plan. The change is kept as a plan that was applied, so one command shows it again
-and one undoes it, whole. No bulk change is refused: what it does is told, and a person may say no.
+and one undoes it, whole. No bulk change is refused: its effect is shown, and a person may undo it.
 """
 
 from collections.abc import Callable, Sequence
 
 from serve.evaluation import drift
-from serve.evaluation.replay import ask_now, askable
-from serve.evaluation.sample import choose_recalls
+from serve.evaluation.replay import ask_now
+from serve.evaluation.sample import choose_newest
 from serve.reader.reader import Reader
 from serve.reports.holdings import memory_counts
 from serve.server.open_tenants import OpenTenant
@@ -18,7 +18,6 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import MnemologError
 from store.home.tenant import Tenant
-from store.log import receipts
 from store.log.event_kinds import PlanCheck, ReplayDiff
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -28,7 +27,6 @@ from store.text.excerpt import plural
 
 SHARE = 0.03  # of the active memories, from which on past recalls are asked
 ASKED = 40  # past recalls
-_CHOSEN_FROM = 1_000
 
 Judged = tuple[ReplayDiff | None, tuple[PlanCheck, ...]]
 _NOT_ASKED: Judged = None, ()
@@ -103,9 +101,7 @@ def _judge(
     """Return the difference that some events make to a sample of past recalls, and its checks;
     nothing where none can be asked. The memory's reader has the events from then on.
     """
-    page = receipts.page(log, receipts.Wanted(), _CHOSEN_FROM, most=_CHOSEN_FROM)
-    candidates = askable(page.receipts, before.reader.embedder)
-    if not (recalls := choose_recalls(log, candidates, ASKED)):
+    if not (recalls := choose_newest(log, before.reader.embedder, ASKED)):
         return _NOT_ASKED
     answers = list(ask_now(before, recalls, choices, now))
     before.reader.suppose(events)

@@ -1,8 +1,8 @@
 """
 Bundle: a folder from which one recall is asked again in another home, for bug reports.
 
-It holds the receipt and what its answer rests on: the events of the recall's project and of no
-project, up to the place that the recall had read, redacted again by today's patterns. The queries
+It holds the receipt and the events that its answer rests on: those of the recall's project and of
+no project, up to the last that the recall had read, redacted again by today's patterns. The queries
 of other recalls, forgotten memories, plans and calls of models are left out. No text of another
 project is in it; where the answer rests on how many memories there are and how rare a word is,
 memories without a meaning stand in for theirs: as many, of the same days, with as many words. A

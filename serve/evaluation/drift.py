@@ -1,10 +1,10 @@
 """
-Drift: what a change of how recall works does to answers, told before it is made.
+Drift: the effect of a change of recall on past answers, shown before the change is made.
 
 Past recalls are asked again as they were and with the change, each of the memory as it was known.
-What they bring is compared: which memories leave and come, what falls silent, whether what people
-rated or followed still comes back. Bounds say when that is too much to apply unasked; memories are
-asked for by their own words too, as every build does.
+Their answers are compared: the memories that are lost and gained, the recalls that fall silent, the
+rated and followed memories that still come back. Bounds limit the changes that are applied unasked.
+Memories are asked for by their own words too, as by every build.
 """
 
 from collections import Counter

@@ -1,10 +1,10 @@
 """
 Growth: which new memories the user's own sessions brought, and which came in otherwise.
 
-The turns of sessions, what a person or an agent notes as work goes on, and what jobs make of these
-are how a memory grows: however often they answer, that is no poison. An import, a batch too large
-to have been noted by the way, and what a tool or a page said may be. The log tells them apart, by
-who wrote an event and with how many others; nothing here looks at what a text says.
+A memory grows by the turns of sessions, the notes of people and agents during work, and the
+insights of jobs from these: however often they answer, that is no poison. An import, a batch too
+large to be notes, and the text of a tool or a page may be. They are told apart by the author of an
+event and the number of others at the same moment; the text itself is not looked at.
 """
 
 from collections import Counter

@@ -2,19 +2,18 @@
 Hand edits: settings that somebody changed in `config.toml` itself, judged at the next build as a
 plan would have been.
 
-A build keeps what the file said of recall. Where the next one finds it otherwise, and no plan did
-that, past recalls are asked under both. Nothing is held back: the file is the user's. But where a
+A build keeps the file's settings of recall. Where the next one finds others, and no plan set them,
+past recalls are asked under both. The build is never refused: the file is the user's. But where a
 plan of that change would have failed its checks, the build warns and proposes a plan that puts it
-back: one `plans apply` does so, one `plans reject` says that it was meant.
+back: `plans apply` does so, `plans reject` keeps the edit.
 """
 
 from collections.abc import Sequence
 
 from serve.evaluation import canaries, drift
-from serve.evaluation.replay import Way, askable, replay_ways
-from serve.evaluation.sample import choose_recalls
+from serve.evaluation.replay import Way, replay_ways
+from serve.evaluation.sample import choose_newest
 from store.home.config import Choices, change_choices
-from store.log import receipts
 from store.log.event_kinds import Planned, Step
 from store.maintenance import build as builds
 from store.maintenance.build import Build
@@ -23,7 +22,6 @@ from store.plans.plans import Plan
 from store.snapshots.manifest import CANARIES, SETTINGS, CheckResult
 
 ASKED = 40  # past recalls
-_CHOSEN_FROM = 1_000
 
 
 def check(build: Build, choices: Choices, now: int) -> CheckResult:
@@ -74,10 +72,7 @@ def _judge(
         choices, {step.body["name"]: str(step.before["value"]) for step in steps}
     )
     restored = setting_changes.changed_choices(edited, steps)
-    candidates = askable(
-        receipts.page(log, receipts.Wanted(), _CHOSEN_FROM).receipts, build.embedder
-    )
-    events = choose_recalls(log, candidates, ASKED)
+    events = choose_newest(log, build.embedder, ASKED)
     ways = [
         Way(build.embedder, drift.setting_change(restored, edited)),
         Way(build.embedder, drift.setting_change(edited, restored)),

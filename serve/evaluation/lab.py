@@ -1,5 +1,5 @@
 """
-The recall lab: one question under one or two settings, and what every stage made of it.
+The recall lab: one question under one or two settings, and the outcome of every stage.
 
 The question and the settings are read from an address and written back as one; only what differs
 from the user's settings stands in it. Nothing is written, and no model is asked but the embedder.
@@ -337,7 +337,7 @@ def preview_prompt_hook(
     return call.ask(answer)
 
 
-# What a past prompt was told nothing of, though it was known
+# The known memories that a past prompt was not told
 
 
 class Unsaid(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
 """
-What another policy would have been worth, estimated on the log of the one that was served.
+The worth of another policy, estimated on the log of the one that was served.
 
 Self-normalised importance sampling: each recall counts by one over how likely its action was to be
 chosen, so what was tried rarely counts for what was not tried. The interval is the normal one of

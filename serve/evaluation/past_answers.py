@@ -1,17 +1,17 @@
 """
 Past answers: the questions of past recalls, asked of a candidate before it is published.
 
-What came back then, and has not changed since, is to come back still. Memories that are newer are
-left aside for that, so that a memory may grow; but where an import or texts from elsewhere take
-over the answers to questions of many kinds, that is an import gone wrong, or a text made to be
-found. What the user's own sessions bring is neither (`growth`): it may push old answers down, and
-no build is refused for it. The questions are those of people and agents, so this sees what no check
-of one table can: a tokenizer that splits words in another way, vectors of another model under the
-same name, an index that lost a part.
+A memory that came back then, and has not changed since, must still come back. Newer memories do not
+count against it, so the whole may grow; but an import or texts from elsewhere that take over the
+answers to many kinds of questions are an import gone wrong, or a text made to be found. Memories of
+the user's own sessions are neither (`growth`): they may push old answers down, and no build is
+refused for it. The questions are those of people and agents, so these checks see faults that no
+check of one table can: a tokenizer that splits words in another way, vectors of another model under
+the same name, an index that lost a part.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 from serve.evaluation import canaries, hand_edits, upgrade
 from serve.evaluation.canaries import Canary, Outcome, Point
 from serve.evaluation.growth import Arrival, list_arrivals
-from serve.evaluation.replay import question_of, recalled, replay, skip_reason
+from serve.evaluation.replay import askable, question_of, recalled, replay
 from serve.reader.filters import Filter
 from serve.reader.reader import open_view
 from serve.reader.tail_storage import Columns
@@ -30,7 +30,7 @@ from serve.recall.recall import Hit, Question, recall
 from store.home.config import Choices
 from store.home.projects import holds_in
 from store.log import receipts
-from store.log.event_kinds import Basis, Recalled
+from store.log.event_kinds import Recalled
 from store.log.events import Event
 from store.maintenance import build as builds
 from store.maintenance import quarantine
@@ -60,7 +60,7 @@ DOUBTED_BELOW = 0.9  # refused too, where it fell that low since the builds befo
 _GREW = 4.0
 _EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with what is there
 _HIDDEN, _OWN_WORDS = 10, 300  # memories of a sort, and the characters each is asked for by
-_WIDER = 3  # times the hits of then: what is newer stands among them
+_WIDER = 3  # times the hits of then: newer ones are among them
 
 # One memory in so many answers to different questions is made to be found; so many answers of which
 # nothing is left are no import that a memory grows by.
@@ -73,7 +73,7 @@ MOST_BEGUN_OTHERWISE = 0.2  # by another memory of then; words weigh otherwise i
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A question of then: how many of the memories of then come back, and of how many.
+    """A past question: how many of its past hits come back, and of how many.
 
     `newer` are the memories among the first that are not served yet and came from elsewhere.
     `is_taken_over`: most are such ones, and nothing of then is left; `begins_newer`: the first is
@@ -167,7 +167,7 @@ def check(
     if upgrade.is_first_build(build) and upgrade.is_accepted(build.log):
         build = replace(build, accepts=True)
     view = open_view(build.tenant, candidate, build.embedder)
-    questions = list(_questions(build, most))
+    questions = _questions(build, most)
     others = [
         *check_model(view),
         *check_visible(view, candidate.at),
@@ -178,17 +178,13 @@ def check(
         return others
     earlier = builds.current_manifest(build.tenant)
     served = earlier.projections["memories"].rows["memories"] if earlier else None
-    since = min(recalled(receipt).watermark for receipt, _ in questions)
+    since = min(recalled(receipt).watermark for receipt in questions)
     since = min(since, earlier.watermark) if earlier else since
     arrivals = list_arrivals(build.log, since, build.watermark)
     memories = view.snapshots.rows.memories
     rows = {id_: row for id_ in arrivals if (row := memories.row(id_)) is not None}
     asking = Asking(build, view, choices, served, arrivals, rows)
-    answers = [
-        answer
-        for receipt, basis in questions
-        if (answer := _ask(asking, receipt, basis)) is not None
-    ]
+    answers = [answer for receipt in questions if (answer := _ask(asking, receipt)) is not None]
     return [
         *others,
         _past_answers(asking, answers, candidate.at, earlier),
@@ -266,20 +262,16 @@ def _some(view: View, mask: Mask) -> list[Memory]:
     return [memory for memory in few if tokenizer.terms(memory.text)]
 
 
-def _questions(build: Build, most: int) -> Iterator[tuple[Event, Basis]]:
-    """Yield the newest different questions that brought something, each with its basis."""
+def _questions(build: Build, most: int) -> list[Event]:
+    """Return the newest receipts that brought something, each of another question."""
     page = receipts.page(build.log, receipts.Wanted(silent=False), LOOKED_AT)
-    questions: set[tuple[str, str | None]] = set()
-    for receipt in page.receipts:
-        body = recalled(receipt)
-        if skip_reason(body, build.embedder) or body.basis is None or len(questions) == most:
-            continue
-        if (question := (body.query, receipt.project)) not in questions:
-            questions.add(question)
-            yield receipt, body.basis
+    newest: dict[tuple[str, str | None], Event] = {}
+    for receipt in askable(page.receipts, build.embedder):
+        newest.setdefault((recalled(receipt).query, receipt.project), receipt)
+    return list(newest.values())[:most]
 
 
-def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
+def _ask(asking: Asking, receipt: Event) -> Answered | None:
     """Return the answer to a question now; None where nothing of then is as it was.
 
     Where that is another answer, it is asked once more without what the memory just grew by.
@@ -293,13 +285,13 @@ def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
     }
     if not same:
         return None
-    question = question_of(receipt, basis, asking.choices)
+    question = question_of(receipt, asking.choices)
     hits = _hits(asking.view, question, body)
     newer = {
         hit.memory.id
         for hit in hits
         if asking.is_from_elsewhere(hit.memory.id)
-        and same.isdisjoint(_named([hit]))  # else it says what came back then
+        and same.isdisjoint(_named([hit]))  # else it repeats a past hit
     }
     first = hits[: question.top_k]
     newer_first = tuple(hit.memory.id for hit in first if hit.memory.id in newer)

@@ -86,6 +86,12 @@ def recalled(receipt: Event) -> Recalled:
     return receipt.body
 
 
+def _basis(receipt: Event) -> Basis:
+    basis = recalled(receipt).basis
+    assert basis is not None  # `skip_reason` names those without
+    return basis
+
+
 def replay(
     log: EventLog,
     embedder: Embedder,
@@ -108,14 +114,15 @@ def replay_ways(
 
     The log is read once for each model. What the first way's model did not answer is skipped.
     """
-    answerable: list[tuple[Event, Basis]] = []
+    answerable = []
     for receipt in receipts:
-        body = recalled(receipt)
-        if why := skip_reason(body, ways[0].embedder):
+        if why := skip_reason(recalled(receipt), ways[0].embedder):
             yield (Replayed(receipt, "skipped", why=why),) * len(ways)
-        elif body.basis is not None:
-            answerable.append((receipt, body.basis))
-    answerable.sort(key=lambda pair: (pair[1].built, recalled(pair[0]).watermark, pair[0].seq))
+        else:
+            answerable.append(receipt)
+    answerable.sort(
+        key=lambda receipt: (_basis(receipt).built, recalled(receipt).watermark, receipt.seq)
+    )
     moments = _moments_of_publication(log)
     with temporary_folder("replay") as folder, ExitStack() as opened:
         pasts: dict[str, Past] = {}
@@ -123,15 +130,15 @@ def replay_ways(
             if (model := way.embedder.model) not in pasts:
                 pasts[model] = Past(log, folder / str(len(pasts)), way.embedder)
                 opened.callback(pasts[model].close)
-        for receipt, basis in answerable:
-            body = recalled(receipt)
+        for receipt in answerable:
+            body, basis = recalled(receipt), _basis(receipt)
             moment = basis.moment or moments.get((body.manifest, basis.built))
             replays = []
             for way in ways:
                 past = pasts[way.embedder.model]
                 reader = past.advance(basis.built, body.watermark, moment)
                 memory = OpenTenant(past.tenant, past.log, reader)
-                replays.append(_ask_again(log, memory, way, receipt, basis, choices))
+                replays.append(_ask_again(log, memory, way, receipt, choices))
             yield tuple(replays)
 
 
@@ -141,12 +148,11 @@ def ask_now(
     """Yield each of some receipts asked again now, of a memory as it is."""
     way = Way(opened.reader.embedder)
     for receipt in receipts:
-        body = recalled(receipt)
-        if why := skip_reason(body, way.embedder):
+        if why := skip_reason(recalled(receipt), way.embedder):
             yield Replayed(receipt, "skipped", why=why)
-        elif body.basis is not None:
+        else:
             event = replace(receipt, at=now)  # what has expired since is no loss
-            yield _ask_again(opened.log, opened, way, event, body.basis, choices)
+            yield _ask_again(opened.log, opened, way, event, choices)
 
 
 def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
@@ -187,11 +193,10 @@ def _ask_again(
     opened: OpenTenant,
     way: Way,
     receipt: Event,
-    basis: Basis,
     today: Choices,
 ) -> Replayed:
     """Return a receipt asked again one way; of today's choices what it does not say is taken."""
-    body = recalled(receipt)
+    body, basis = recalled(receipt), _basis(receipt)
     # the trial that a recall was part of goes on for ever
     trial = Trial(body.trial.plan, set=body.trial.set) if body.trial else Trial()
     choices = replace(settings_of(basis, today), explore=0.0, trial=trial)
@@ -216,7 +221,7 @@ def _ask_again(
         )
         answered, characters = block.text.encode(), len(block.text)
     else:
-        question = replace(_question(receipt, basis, choices), router=router)
+        question = replace(_question(receipt, choices), router=router)
         other = choices.trial.other_choices(choices, receipt.at)
         if other is not None:  # tried beside them; what the recall asked for stays
             other = replace(other, **{name: getattr(choices, name) for name in basis.requested})
@@ -225,7 +230,7 @@ def _ask_again(
             answer = recall(view, question)
             if other is None:
                 return answer
-            changed = replace(_question(receipt, basis, other), router=router)
+            changed = replace(_question(receipt, other), router=router)
             return join_answers(answer, recall(view, changed), receipt.id)
 
         answer = opened.reader.answer(ask)
@@ -240,14 +245,14 @@ def _ask_again(
     return replayed if replayed.digest == body.digest else replace(replayed, verdict="changed")
 
 
-def question_of(receipt: Event, basis: Basis, choices: Choices) -> Question:
+def question_of(receipt: Event, choices: Choices) -> Question:
     """Return the question of a recall, under the settings of then and without a router."""
-    return _question(receipt, basis, settings_of(basis, choices))
+    return _question(receipt, settings_of(_basis(receipt), choices))
 
 
-def _question(receipt: Event, basis: Basis, choices: Choices) -> Question:
+def _question(receipt: Event, choices: Choices) -> Question:
     """Return the question of a recall, under some settings and without a router."""
-    body = recalled(receipt)
+    body, basis = recalled(receipt), _basis(receipt)
     conditions: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in basis.narrowed.items()

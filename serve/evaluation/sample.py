@@ -1,5 +1,5 @@
 """
-Sample: which past recalls a change is judged by, where there are too many to ask all of them.
+Sample: the past recalls by which a change is judged, where there are too many to ask all of them.
 
 The newest alone are those of one day, one project and one door; a fault of another goes unseen. So
 a sample takes first those that helped somebody and those that were asked again, then goes round the
@@ -12,22 +12,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from serve.evaluation.drift import find_verdicts
-from serve.evaluation.replay import recalled
+from serve.evaluation.replay import askable, recalled
+from store.embedders.embedder import Embedder
+from store.log import receipts
 from store.log.event_log import EventLog
 from store.log.events import Event
 
+_CHOSEN_FROM = 1_000  # receipts
 _FIRST = 0.5  # the share of a sample that those which helped, or were asked again, may take
 
 
-def choose_recalls(log: EventLog, receipts: Sequence[Event], most: int) -> list[Event]:
+def choose_newest(log: EventLog, embedder: Embedder, most: int) -> list[Event]:
+    """Return up to `most` of the newest receipts that can be asked again, newest first."""
+    newest = receipts.page(log, receipts.Wanted(), _CHOSEN_FROM).receipts
+    return choose_recalls(log, askable(newest, embedder), most)
+
+
+def choose_recalls(log: EventLog, events: Sequence[Event], most: int) -> list[Event]:
     """Return up to `most` of some receipts, newest first; the same ones give the same sample."""
-    if len(receipts) <= most:
-        return list(receipts)
-    times = Counter(map(_question, receipts))
-    different = list({_question(event): event for event in reversed(receipts)}.values())[::-1]
-    helped = {
-        recall for (recall, _), verdict in find_verdicts(log, receipts).items() if verdict > 0
-    }
+    if len(events) <= most:
+        return list(events)
+    times = Counter(map(_question, events))
+    different = list({_question(event): event for event in reversed(events)}.values())[::-1]
+    helped = {recall for (recall, _), verdict in find_verdicts(log, events).items() if verdict > 0}
     telling = [event for event in different if event.id in helped]
     telling += [
         event for event in different if event.id not in helped and times[_question(event)] > 1
@@ -36,13 +43,13 @@ def choose_recalls(log: EventLog, receipts: Sequence[Event], most: int) -> list[
     first_ids = {event.id for event in first}
     others = (event for event in _take_turns(different) if event.id not in first_ids)
     chosen = {event.id for event in (*first, *islice(others, most - len(first)))}
-    return [event for event in receipts if event.id in chosen]
+    return [event for event in events if event.id in chosen]
 
 
-def _take_turns(receipts: Iterable[Event]) -> Iterator[Event]:
+def _take_turns(events: Iterable[Event]) -> Iterator[Event]:
     """Yield receipts, one of each door, project and outcome in turns, each the newest first."""
     groups: dict[tuple[str | None, bool, str | None], list[Event]] = {}
-    for event in receipts:
+    for event in events:
         body = recalled(event)
         groups.setdefault((body.door, bool(body.hits), event.project), []).append(event)
     # the projects of a door and outcome share its turn, so that many of them outnumber nobody

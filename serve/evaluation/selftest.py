@@ -1,8 +1,8 @@
 """
-Selftest: whether this memory works end to end, and whether recall meets the check set's floors.
+Selftest: probes of this memory from end to end, and the floors that recall meets on the check set.
 
-Each probe goes the way that users and agents go, and leaves no trace: what it writes goes to a log
-of its own that is deleted after.
+Each probe goes the way that users and agents go, and leaves no trace: it writes to a log of its own
+that is deleted after.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
 """
-Trial: what an interleaved comparison of two ways to answer says, from receipts and verdicts alone.
+Trial: the outcome of an interleaved comparison of two ways to answer, from receipts and verdicts.
 
 Each recall of a trial is a vote: for the team whose hits were rated or followed better, the mean of
 its verdicts. A sign test over the votes says whether they could be chance; recalls without a

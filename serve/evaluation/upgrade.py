@@ -1,9 +1,9 @@
 """
-Upgrade: what this version of mnemolog answers where another one answered.
+Upgrade: the answers of this version of mnemolog beside those of another one.
 
-Receipts hold what was answered and by which code. Those of other code are asked again, each of the
-memory as it was known then, and compared with what was answered. The first build of a new version
-does so before it is served; a plan shows it to a person, before or after the version is installed.
+Receipts hold the answers and the code that gave them. Those of other code are asked again, each of
+the memory as it was known then, and the answers compared. The first build of a new version does so
+before it is served; a plan shows it to a person, before or after the version is installed.
 """
 
 from collections.abc import Iterator, Sequence

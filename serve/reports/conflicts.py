@@ -1,5 +1,5 @@
 """
-Conflicts: what the memories say that cannot hold together, both sides and what would settle it.
+Conflicts: memories that cannot hold together, both sides and the commands that settle them.
 
 Only what holds now is one: an older value that its own author replaced is history. Two texts are of
 one thing by strict evidence alone: the same words but for one value.

@@ -1,5 +1,5 @@
 """
-Facets: what the memories that were found have in common, counted, so that a list can be narrowed.
+Facets: counts of the values that the memories of a list share, so that it can be narrowed.
 
 Kind, project, trust and session count each memory once. Times count down from now: what is of the
 last day is of the last week too, as the filter they stand for has it.

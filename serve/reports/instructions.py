@@ -1,9 +1,9 @@
 """
-Instructions: what holds in a project, as a block of the file that its agents read (CLAUDE.md,
-AGENTS.md), each line with who said it and when.
+Instructions: the rules of a project as a block of the file that its agents read (CLAUDE.md,
+AGENTS.md), each line with its speaker and date.
 
-Only what was laid down: rules and decisions, what the user accepted, and the commands that passed.
-What a tool or a web page said is not there, nor what nobody confirmed. All else in the file stays.
+The block has rules and decisions, memories that the user accepted, and the commands that passed. It
+has no text of a tool or a web page, and none that nobody confirmed. All else in the file stays.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """
-Lineage: how a job came to a memory, what it was made of, what was made of it, and why it is stale;
-and the recalls that a source took part in, by itself or by what was made of it.
+Lineage: the job that made a memory, its sources, its derivatives, and the reasons it is stale; and
+the recalls that a source took part in, by itself or by a derivative.
 
 It is read from the log and the memory as they are now; nothing of it is stored.
 """

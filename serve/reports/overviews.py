@@ -1,9 +1,9 @@
 """
-Overviews: what is known of a topic, and digests of what happened in some days; without a model.
+Overviews of a topic, and digests of some days; without a model.
 
 An overview groups the memories that recall finds: rules, goals, what holds now, the background;
-then the same along time, the names in them, and what was replaced. A digest lists by day what was
-asked, decided, done and learned, and what is open. Groups are bounded and texts cut.
+then the same along time, the names in them, and the replaced ones. A digest lists by day the
+prompts, decisions, work and lessons, and the open goals. Groups are bounded and texts cut.
 """
 
 from collections import Counter, defaultdict

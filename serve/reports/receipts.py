@@ -1,8 +1,8 @@
 """
-Receipts as people read them: what was asked and what came back, whether it helped, how it ended.
+Receipts as people read them: the question, the hits, the ratings and the outcome.
 
-A list tells each in a line; one alone has its hits with what the memories say now, the ratings and
-the judgment given later, and how tests, a build, ... came out in the turn that it was part of.
+A list has each in a line; one alone has its hits with the memories as they are now, the ratings and
+the judgment given later, and the outcomes of tests, a build, ... in the turn that it was part of.
 """
 
 from collections.abc import Iterator

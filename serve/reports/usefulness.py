@@ -1,5 +1,5 @@
 """
-Usefulness: what agents were told unasked in a day, a week and a month, and what became of it.
+Usefulness: the notes given to agents unasked in a day, a week and a month, and their effect.
 
 Days are those of UTC, the running one among them. A block is what one prompt, one beginning of a
 session or one use of a tool was answered with; its parts are known by their common session and

@@ -1,5 +1,5 @@
 """
-What waits for a person's decision, found in one place for every command and page.
+The queue of a person's decisions, found in one place for every command and page.
 
 Statements, agents' lessons, held advice and drafts are those that `mnemolog lessons` lists; plans
 and recommendations those that still apply.
