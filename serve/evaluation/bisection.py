@@ -47,10 +47,9 @@ class Change(msgspec.Struct, frozen=True):
 class Search(msgspec.Struct, frozen=True):
     """A question about the past of a memory that is served by `reader`.
 
-    Each method takes the seq of an event after which the answer was another; None is for the
-    beginning, where nothing is remembered, or for what is said there. Each raises InvalidInput
-    where the answer was the same there, or where what is served answers otherwise than what is
-    built anew.
+    Each method takes the seq of an event after which the answer was another; None is the beginning,
+    where nothing is remembered, unless the method names another. Each raises InvalidInput where the
+    answer was the same there, or where the served build answers otherwise than a new one.
     """
 
     log: EventLog

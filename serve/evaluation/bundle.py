@@ -104,10 +104,10 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bundle is: the recall's receipt, with the numbers of the bundle's own events.
+    """The first file of a bundle: the recall's receipt, numbered by the bundle's own events.
 
-    `is_same` says whether the answer is that of the original receipt, to the byte. `embedder` is
-    the setting that names the model, `stand_ins` how many memories stand for those of others.
+    `is_same`: the answer is that of the original receipt, to the byte. `embedder` is the setting
+    that names the model, `stand_ins` the number of memories in place of other projects'.
     """
 
     format: int
@@ -306,8 +306,8 @@ class _Selection:
     def _scatter(self, memories: Sequence[Memory]) -> dict[str, list[str]]:
         """Return the words of the stand-ins for some memories, by the ids of these.
 
-        Together they have as many words, each in as many of them. A word that the bundle has not
-        becomes one without a meaning, and each word lies in whichever of them is next: so none says
+        Together they have as many words, each in as many of them. A word that the bundle lacks
+        becomes one without a meaning, and the words are dealt out in turn: so no stand-in shows
         which words one memory had.
         """
         searchable = [memory for memory in memories if memory.state not in UNSEEN]

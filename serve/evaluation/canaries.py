@@ -1,10 +1,10 @@
 """
-Canaries: memories asked for by their own most telling words. One that stays away says that recall
-itself is broken, not that a question was hard.
+Canaries: memories asked for by their own rarest words. If one does not come back, recall itself is
+broken; it is not that a question was hard.
 
 A few dozen are chosen over all kinds and ages by the hashes of their ids: the same memory gives the
-same canaries, and a growing one keeps most of them. Only a memory that its words tell from every
-other is asked for.
+same canaries, and a growing one keeps most of them. Only memories whose words distinguish them from
+every other are asked for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ def over(
 def result(outcome: Outcome, now: int, earlier: Manifest | None, unread: str = "") -> CheckResult:
     """Return an outcome as the check a manifest keeps, after the trend of the one before it.
 
-    `unread` says why that one cannot be read.
+    `unread` is the reason why that one cannot be read.
     """
     before = earlier and check_of(earlier)
     points = [*(trend(before) if before else ()), (now, outcome.hits, outcome.asked)][-TREND:]
@@ -150,8 +150,8 @@ def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
 def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ...]:
     """Return the canaries of a manifest: `most`, or as many as there are.
 
-    An insight of a job is none: what it was made of comes back in its place; nor is an episode:
-    what was distilled from it does.
+    No insight of a job is one, for its sources come back in its place; and no episode, for its
+    lessons do.
     """
     living = snapshots.rows.active_at(now)
     living &= ~snapshots.rows.equal("kind", (EPISODE,))

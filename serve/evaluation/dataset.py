@@ -6,7 +6,7 @@ Dataset: labelled queries over workspaces of memories, read from a folder of JSO
                                    "value", "context", "action", "result" where they are said
     <source>/<name>/queries.jsonl  {"id", "query", "relevant", "relevant_sessions", "category"}, and
                                    "query_ts" (when it is asked), "before_ts" (older ones count)
-    silence.jsonl                  {"id", "workspace", "query", "kind"}: what deserves no memory;
+    silence.jsonl                  {"id", "workspace", "query", "kind"}: prompts without an answer;
                                    the file may be missing
 
 Times are ISO 8601, UTC where they name no zone. Other fields are left alone.
@@ -25,12 +25,12 @@ from store.home.errors import InvalidInput, SourceError
 from store.log.event_kinds import RecordedKind
 
 # The check set: memories of a made-up project, and notes in thirteen languages, with queries. It
-# is small enough to be run by night and in the tests, and says whether recall
-# still works, not how good it is: no setting is chosen by it.
+# is small enough to be run by night and in the tests, and shows if recall still works, not how good
+# it is: no setting is chosen by it.
 CHECK_SET = Path(__file__).parent / "checkset"
 PROJECT, LANGUAGES = "project/", "languages/"  # its workspaces' names begin so
-# Categories beside the languages: English questions about the others' notes, and questions that
-# say a note's words in another grammatical form. They are reported and have no floor.
+# Categories beside the languages: English questions about the others' notes, and questions with a
+# note's words in another grammatical form. They are reported and have no floor.
 HARDER = ("English", "other word forms")
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -77,9 +77,9 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a run gave for a query or prompt: ids best first, and the highest confidence.
+    """The answer of a run to a query or prompt: ids best first, and the highest confidence.
 
-    `said` is what the prompt hook says to it unasked: the same ids, none where it is silent.
+    `said` are the ids that the prompt hook injects, none where it is silent.
     """
 
     query_id: Text

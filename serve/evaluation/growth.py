@@ -1,5 +1,5 @@
 """
-Growth: which new memories the user's own sessions brought, and which came in otherwise.
+Growth: new memories of the user's own sessions, told from those that came in otherwise.
 
 A memory grows by the turns of sessions, the notes of people and agents during work, and the
 insights of jobs from these: however often they answer, that is no poison. An import, a batch too
@@ -32,7 +32,7 @@ class Arrival(msgspec.Struct, frozen=True):
 def list_arrivals(log: EventLog, after: int, until: int) -> Mapping[str, Arrival]:
     """Return the arrival of each memory of the events with `after` < seq <= `until`, by its id.
 
-    What a job made came in as what it was made of; of older memories, as the user's own.
+    An insight of a job came in as its sources did; those of older memories as the user's own.
     """
     begun = [
         event

@@ -93,7 +93,7 @@ def run_queries(
                 at = _question_time(workspace, question)
                 payload, _ = answer(tenant.reader, request, choices, at)
                 hits = payload["hits"]
-                # what a job made takes a place and is relevant to nothing
+                # an insight of a job takes a place and is relevant to nothing
                 ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
                 if isinstance(question, Prompt) and read_intent(question.query).is_idle:

@@ -1,10 +1,10 @@
 """
-Hold-out: whether the memory helps, from sessions that were told nothing beside those that were.
+Hold-out: the effect of the memory, from sessions that were told nothing beside those that were.
 
 While the setting `holdout` is above 0, each new session is drawn by its id, and the log keeps the
 draw. The difference between the two arms is estimated session by session: each counts by how likely
 its draw was, beside what its arm showed before (AIPW without covariates). The intervals hold at all
-sizes at once, so who looks every day and stops at a good moment is not misled: Waudby-Smith,
+sizes at once, so looking every day and stopping at a good moment does not mislead: Waudby-Smith,
 Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic confidence
 sequences", https://arxiv.org/abs/2103.06476. For few sessions they are approximate, so none is
 given below FEWEST in each arm.

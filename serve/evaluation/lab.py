@@ -61,10 +61,10 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class LabQuestion(msgspec.Struct, frozen=True):
-    """A question, whose memories it may bring, and under what; `b` where two are compared.
+    """A question, the memories it may return, and the settings; `b` where two are compared.
 
-    Dates and the least score are as they were typed. Where it is `known`, `as_of` does not ask what
-    held then: the memory is asked as it was known then.
+    Dates and the least score are as they were typed. With `known`, `as_of` is not the moment at
+    which memories held: the memory is asked as it was known then.
     """
 
     query: str
@@ -203,10 +203,10 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class SideAnswer(msgspec.Struct, frozen=True):
-    """What recall said, `payload`, as the API sends it with `explain`.
+    """The answer of recall, `payload`, as the API sends it with `explain`.
 
-    `block` is what a host would put before its model, were it all to be said: `unasked` tells what
-    of it would be.
+    `block` is the text that a host would put before its model if it injected all of the hits;
+    `preview_prompt_hook` returns the part that it would.
     """
 
     side: Side
@@ -289,15 +289,15 @@ def _stages(payload: Mapping[str, Any]) -> tuple[Stage, ...]:
     )
 
 
-# What the prompt hook would say to the question, as the first prompt of a new session, by the
+# The prompt hook's answer to the question, as the first prompt of a new session, by the
 # user's own settings
 
 
 class HookPreview(msgspec.Struct, frozen=True):
-    """What the hook would do: the `block` it would put before the model, and why.
+    """The `block` that the hook would put before the model, and why.
 
-    `rules` counts the rules and statements that no recall found. `kept` are the lasting words that
-    it would keep.
+    `rules` counts the rules and statements that no recall found. `kept` are the statements that it
+    would record.
     """
 
     project: str

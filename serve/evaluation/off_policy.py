@@ -23,9 +23,9 @@ SIGMAS = 1.96  # of the 95 % interval
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """The mean reward of an action, its standard error, and how many recalls say so.
+    """The mean reward of an action, its standard error, and the number of recalls behind it.
 
-    `samples` is the effective number: weights that differ say less than as many that do not.
+    `samples` is the effective number: unequal weights count for less than as many equal ones.
     """
 
     mean: float
@@ -44,7 +44,7 @@ class Gain(msgspec.Struct, frozen=True):
 def worth(rewards: Values, weights: Values) -> Worth:
     """Return the worth of an action by rewards, [n], in [-1, 1], and weights, [n], above 0.
 
-    No rewards say nothing: a mean of 0 with the error of not knowing, 1.
+    Without rewards the mean is 0 with an error of 1.
     """
     if not len(rewards):
         return Worth(0.0, 1.0, 0.0)

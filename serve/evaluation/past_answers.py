@@ -55,8 +55,8 @@ LOOKED_AT = 400  # receipts among which those are looked for
 FEWEST = 8  # of fewer nothing is concluded
 REFUSED_BELOW = 0.7  # the share of questions that bring back what they did
 DOUBTED_BELOW = 0.9  # refused too, where it fell that low since the builds before
-# Where a memory has grown so many times since the last build, words weigh otherwise than they did,
-# and code or a disk is not told from that: fewer past answers are then a warning.
+# Where a memory has grown so many times since the last build, its words have other weights, and a
+# fault of code or disk looks no different: fewer past answers are then a warning.
 _GREW = 4.0
 _EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with what is there
 _HIDDEN, _OWN_WORDS = 10, 300  # memories of a sort, and the characters each is asked for by
@@ -69,15 +69,15 @@ MOST_TAKEN_OVER = 0.2
 # New memories may well come first, as often as there are more of them. An import made to be found
 # comes first far more often than its share of all memories.
 MOST_BEGUN_NEWER, TIMES_THEIR_SHARE = 0.5, 2.0
-MOST_BEGUN_OTHERWISE = 0.2  # by another memory of then; words weigh otherwise in one that grew
+MOST_BEGUN_OTHERWISE = 0.2  # by another memory of then; growth changes the weights of words
 
 
 class Answered(msgspec.Struct, frozen=True):
     """A past question: how many of its past hits come back, and of how many.
 
     `newer` are the memories among the first that are not served yet and came from elsewhere.
-    `is_taken_over`: most are such ones, and nothing of then is left; `begins_newer`: the first is
-    one. `begins_otherwise`: of what is served, another memory comes first than then.
+    `is_taken_over`: most are such ones, and no past hit is left; `begins_newer`: the first is one.
+    `begins_otherwise`: of the served memories, another comes first than then.
     """
 
     receipt: Event
@@ -101,8 +101,8 @@ class Asking(msgspec.Struct, frozen=True):
     """A candidate that past questions are asked of.
 
     The memories from row `served` on are not served yet; None: nothing is. `arrivals` are those of
-    all memories since the oldest of the questions, and since what is served, and `rows` where those
-    lie that the candidate has.
+    all memories since the oldest of the questions and since the served build, and `rows` the rows
+    of those that the candidate has.
     """
 
     made: Build
@@ -162,7 +162,7 @@ def check(
     build: Build, candidate: Manifest, choices: Choices, most: int = MOST
 ) -> list[CheckResult]:
     """Return the checks of a candidate by past recalls, where anything was recalled, and those that
-    need none: of its model, of what nobody may see, and of what other code of ours answered.
+    need none: of its model, of hidden memories, and of the answers of other code of ours.
     """
     if upgrade.is_first_build(build) and upgrade.is_accepted(build.log):
         build = replace(build, accepts=True)
@@ -406,11 +406,11 @@ def _fails(
 
 
 def _not_by_growth(asking: Asking, answers: Sequence[Answered]) -> list[Answered]:
-    """Return those whose other answer is not explained by what the user's own sessions brought.
+    """Return those whose other answer is not explained by the growth of the user's own sessions.
 
-    It is where more was brought by them than from elsewhere since the question, and the memory as
-    it was known then still gives the answer: so neither code nor an import is at fault, but that
-    words weigh otherwise in a memory that grew.
+    It is explained where more memories came from them than from elsewhere since the question, and
+    the memory as it was known then still gives the answer: then neither code nor an import is at
+    fault, but words have other weights in a memory that grew.
     """
     new = Counter(asking.is_from_elsewhere(id_) for id_ in asking.arrivals)
     wrong = [answer for answer in answers if not answer.is_back or answer.begins_otherwise]

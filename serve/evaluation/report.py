@@ -26,10 +26,10 @@ Values = npt.NDArray[np.float64]
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """Rankings beside what is relevant.
+    """Rankings beside their relevant ids.
 
-    `found` [queries, ranks] says where a relevant one stands, `relevant` [queries] how many there
-    are, at least one of each query.
+    `found` [queries, ranks] is True at the relevant ones, `relevant` [queries] counts the relevant
+    ids, at least one of each query.
     """
 
     found: npt.NDArray[np.bool_]
@@ -133,7 +133,7 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """What a bar on the highest confidence does.
+    """The effect of a bar on the highest confidence.
 
     `kept` is the share of correctly answered queries over it, `injected` the share of the prompts
     of each kind that deserve nothing and are over it too. `keep` is the share the bar was chosen
@@ -148,11 +148,11 @@ class Silence(msgspec.Struct, frozen=True):
 
 
 class Unasked(msgspec.Struct, frozen=True):
-    """What the prompt hook says by its own choice, whatever the confidence.
+    """The injections of the prompt hook by its own choice, whatever the confidence.
 
     Of the `queries` that recall answers correctly and that ask of now, as a hook does, the share
-    `kept` is told something and the share `right` a relevant memory; `injected` is the share of the
-    prompts of each kind that deserve nothing and are told something.
+    `kept` gets a memory and the share `right` a relevant one; `injected` is the share of the
+    prompts of each kind that deserve nothing and get a memory.
     """
 
     queries: int

@@ -150,7 +150,7 @@ def _round_trip(
 ) -> Probe:
     """Write a memory, recall it over what is published, forget it, and recall it no more.
 
-    It is written to a log of its own: what is laid over the snapshots is read back from that.
+    It is written to a log of its own: the tail laid over the snapshots is read from that.
     """
     with temporary_folder("selftest") as folder:
         with EventLog(folder / "log.sqlite", create=True) as log:

@@ -1,1 +1,1 @@
-"""Reports: what a memory holds, how it answers, what waits for a decision, in order and drawn."""
+"""Reports: the contents of a memory, its answers and the waiting decisions, in order and drawn."""

@@ -1,8 +1,8 @@
 """
 Conflicts: memories that cannot hold together, both sides and the commands that settle them.
 
-Only what holds now is one: an older value that its own author replaced is history. Two texts are of
-one thing by strict evidence alone: the same words but for one value.
+Only memories that hold now conflict: an older value that its own author replaced is history. Two
+texts are of one thing by strict evidence alone: the same words but for one value.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ from store.text.corrections import correction
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import Statement, statement
 
-# Facts of each entity: from when until when they hold, and which memory says so
+# Facts of each entity: from when until when they hold, and the memory that has them
 
 KnownFact = tuple[Fact, Memory]
 
@@ -87,11 +87,11 @@ What = Literal["overridden", "facts", "linked", "wording", "stale"]
 Pair = frozenset[str]
 
 MOST_COMPARED = 50_000  # memories; the newest ones
-_HAPPENED = ("activity", "milestone")  # what happened once is not made untrue later
+_HAPPENED = ("activity", "milestone")  # an event does not become untrue later
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of what disagrees: a memory and the value it says, None where it is all of its words."""
+    """One side: a memory and its value, None where that is all of its words."""
 
     memory: Memory
     value: str | None = None
@@ -192,7 +192,7 @@ def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
 def _link_conflicts(
     view: View, disagreeing: Iterable[Edge], now: int, project: str | None
 ) -> Iterator[Conflict]:
-    """Yield the memories that hold now and that an edge says disagree."""
+    """Yield the memories that hold now and are joined by an edge of conflict."""
     for edge in disagreeing:
         ends = (view.tail.find(edge.source), view.tail.find(edge.target))
         sides = [
@@ -252,7 +252,7 @@ def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[lis
     memories = view.select(
         mask, lambda memory: _holds(memory, now, project) and memory.kind not in _HAPPENED
     )
-    # what a job made of others says what they say
+    # an insight of a job repeats its sources
     return [memory for memory in memories if memory.job is None and memory.key is None], not is_cut
 
 

@@ -1,8 +1,8 @@
 """
 Facets: counts of the values that the memories of a list share, so that it can be narrowed.
 
-Kind, project, trust and session count each memory once. Times count down from now: what is of the
-last day is of the last week too, as the filter they stand for has it.
+Kind, project, trust and session count each memory once. Times count back from now: a memory of the
+last day is one of the last week too, as in the filter of that name.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ Documents = npt.NDArray[np.int64]
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One value of a facet: what filters by it, what people read, and how many have it."""
+    """One value of a facet: for the filter, as a label, and how many memories have it."""
 
     value: str
     label: str

@@ -1,8 +1,8 @@
 """
 Graph views: the neighbourhood of an entity, and the entity graph as it is drawn.
 
-Read from the graph of the last build; of what was written since only the memories that mention an
-entity itself are added.
+Read from the graph of the last build; of later memories only those that mention an entity itself
+are added.
 """
 
 from collections import Counter
@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from serve.formatting import sanitize
 from serve.reader.filters import Filter
 from serve.reader.memory_json import short_json
 from serve.reader.view import View
-from serve.reports.communities import Graph, largest_communities
+from serve.reports.communities import Floats, Graph, Ints, largest_communities
 from store.derived.entities import EntityIndex
 from store.derived.entity_graph import UNIT, pairs, short_names
 from store.home.errors import NotFound
@@ -29,8 +28,8 @@ _LOOKED_AT = 200  # of those, in any state
 
 
 class Neighbourhood(msgspec.Struct, frozen=True):
-    """`centre` are the entities meant: a name may stand for several. `entities` have
-    them first, then the strongest; `mentioned` counts the memories of the centre.
+    """`centre` are the entities of a name, which may be several. `entities` have them first, then
+    the strongest; `mentioned` counts the memories of the centre.
     """
 
     centre: tuple[int, ...]
@@ -126,10 +125,10 @@ def _memories(view: View, documents: Sequence[int], mention: Mention) -> list[Me
 
 
 # The entity graph as people look at it: a picture of a part of it, its most mentioned entities, and
-# one entity with what it is named with and the memories that name it.
+# one entity with its neighbours and the memories that name it.
 #
-# All of it is of the last build. What was forgotten since is not shown; what was written since is
-# not in it yet.
+# All of it is of the last build, without the memories that were forgotten since; later ones are not
+# in it yet.
 
 AUTHOR: EntityKind = "person"
 NEIGHBOURS = 40
@@ -174,8 +173,8 @@ def most_mentioned(index: EntityIndex, kinds: Sequence[str], limit: int) -> list
 
 
 def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
-    """Return all there is to say of an entity. Authors are among its neighbours only of one: they
-    are named with everything.
+    """Return an entity with its neighbours. Authors are neighbours only of authors: they are named
+    with everything.
     """
     documents = index.documents(entity)
     mask = view.masks.of(Filter(now=now))[: len(view.snapshots.rows)]
@@ -196,8 +195,8 @@ def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
     )
 
 
-# The picture: what is mentioned most in the memories that a filter lets through, or around one
-# entity, and the strongest edges between that. As many as one can read, not all there are.
+# The picture: the entities most mentioned in the memories that pass a filter, or around one entity,
+# and the strongest edges between them. As many as one can read, not all there are.
 
 DRAWN = 80  # entities
 AROUND = 24  # of them, around one
@@ -205,9 +204,6 @@ LINES_EACH = 3  # the strongest edges of an entity are drawn, and those it is th
 LEAST_GROUP = 3  # entities of a community that has a name and a colour
 GROUPS = 6
 _LABEL = 26  # characters
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class Drawn(msgspec.Struct, frozen=True):

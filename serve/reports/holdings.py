@@ -1,4 +1,4 @@
-"""Holdings: memories by kind and state, bytes on disk, builds, and what episodes take of it."""
+"""Holdings: memories by kind and state, bytes on disk, builds, and the share of episodes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -64,7 +64,7 @@ def memory_counts(view: View, now: int) -> MemoryCounts:
 
 
 class DiskUsage(msgspec.Struct, frozen=True):
-    """Bytes of the log, of what is derived from it, and of what was put away."""
+    """Bytes of the log, of the snapshots derived from it, and of the archive."""
 
     log: int
     snapshots: int
@@ -94,11 +94,11 @@ def _size(paths: Iterable[Path]) -> int:
     return total
 
 
-# Builds: what was published last, what was refused, what waits
+# Builds: the published ones, the last refusal, the events that wait
 
 
 class Published(msgspec.Struct, frozen=True):
-    """One manifest that is kept. `took_s` is what its projections took, those taken over too."""
+    """One manifest that is kept. `took_s` is the time of its projections, reused ones included."""
 
     number: int
     at: int  # microseconds UTC
@@ -115,7 +115,7 @@ class Published(msgspec.Struct, frozen=True):
 
 class BuildHistory(msgspec.Struct, frozen=True):
     """`kept` are the manifests, the newest first. `tail` are the events after the one served,
-    `changes` those of them that change a memory. `notices` say what of it could not be used.
+    `changes` those of them that change a memory. `notices` name its unusable parts.
     """
 
     kept: tuple[Published, ...]
@@ -204,10 +204,10 @@ def episode_storage(
     )
 
 
-# Episodes: how many turns of sessions there are, and about what share of the disk they take.
+# Episodes: the number of turns of sessions, and about their share of the disk.
 #
-# Of the log it is what their events take beside all others'. Of the snapshots it is their share of
-# the vectors by rows, and of all else by the length of their texts.
+# Of the log it is the share of their events. Of the snapshots it is their share of the vectors by
+# rows, and of all else by the length of their texts.
 
 _EPISODE_KINDS = ("prompted", "action", "session")  # the events that make an episode
 _EPISODE_TEXTS = ("content", "context", "action", "result")

@@ -2,10 +2,10 @@
 Listing: memories that pass a filter, in an order, a page at a time; what the API and pages list.
 
 A page goes on after the last memory of the one before it, by that memory's place in the order and
-not by a count. So what is written meanwhile moves nothing: by `created_at`, which never changes,
-each memory that passes all the while is listed once. What changes meanwhile moves to the end of
-`updated_at`: there it is listed again, by its new state, and nothing is left out; in `-updated_at`
-and `-importance` it may be missed, for it may have moved to what was listed already.
+not by a count. So later writes move nothing: by `created_at`, which never changes, each memory that
+passes all the while is listed once. A memory that changes meanwhile moves to the end of
+`updated_at`: there it is listed again, by its new state, and none is left out; in `-updated_at` and
+`-importance` it may be missed, for it may have moved to the pages before.
 
 All of it is counted in columns; only the memories of the page are read.
 """
@@ -36,9 +36,9 @@ Documents = npt.NDArray[np.int64]  # rows of the snapshot, then slots of the tai
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Which memories, and in what order. The state of `those` says nothing here: `state` does.
+    """Which memories, and in what order. `state` counts, not the state of `those`.
 
-    Every word of `words` must stand in a memory, or one that begins like it where nobody used it.
+    A memory must have every word of `words`, or for an unknown word one with the same beginning.
     """
 
     those: Filter
@@ -59,7 +59,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Position(NamedTuple):
-    """A memory's place in an order: what it is sorted by, then when it was recorded."""
+    """A memory's place in an order: the value it is sorted by, then its seq."""
 
     value: float
     seq: int
@@ -139,9 +139,9 @@ def _own(of: MemoryRows | Columns, wanted: Listing) -> Mask:
         mask = of.equal("state", (ACTIVE,)) & ~of.active_at(wanted.those.now)
     else:
         mask = of.equal("state", (wanted.state,))
-    if wanted.words:  # of what was forgotten nobody learns a word
+    if wanted.words:  # a search must reveal no word of a forgotten memory
         mask &= ~of.equal("state", UNSEEN)
-    if not wanted.those.kinds:  # a list is of what was made of the record, unless it is asked for
+    if not wanted.those.kinds:  # episodes are listed only on request
         mask &= ~of.equal("kind", (EPISODE,))
     if wanted.pinned is not None:
         mask &= _numbers(of, "pinned") == wanted.pinned

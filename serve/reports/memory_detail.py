@@ -87,8 +87,8 @@ def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
 def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:
     """Return the values of a key, forgotten ones too; empty for a key nobody recorded.
 
-    With a project, its values, those of the projects it lies within and those that belong to no
-    project: a chain of each; without, those of every project.
+    With a project, its values, those of the projects that contain it and those of no project: a
+    chain of each; without, those of every project.
     """
     memories = view.select(view.snapshots.rows.with_key(key), lambda memory: memory.key == key)
     return _newest_first(memory for memory in memories if holds_in(memory.project, project))

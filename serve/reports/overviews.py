@@ -37,7 +37,7 @@ LONGEST_TEXT = 300  # characters of a text
 
 OverviewGroup = Literal["now", "rules", "goals", "background"]
 
-# a topic of one common word answers no question for sure, and yet is what a memory is about
+# a topic of one common word answers no question for sure, and yet a memory may be about it
 LEAST_SURE = 0.03
 
 
@@ -142,7 +142,7 @@ def overview_payload(overview: Overview) -> dict[str, Any]:
 
 
 def memory_item(memory: Memory) -> dict[str, Any]:
-    """Return a memory as a line of an overview: its text cut, what it does not have left out."""
+    """Return a memory as a line of an overview: its text cut, missing fields left out."""
     text = " ".join(shown_text(memory).split())
     fields = {
         "id": memory.id,

@@ -85,7 +85,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def step_lines(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield the lines of some steps, each after an empty one; what becomes one is one."""
+    """Yield the lines of some steps, each after an empty one; steps that merge memories are one."""
     for into, group in groupby(steps, _replacement):
         if into is None:
             for step in group:
@@ -182,8 +182,8 @@ def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
 
 
 class AnswerDiff(msgspec.Struct, frozen=True):
-    """A recall's question, and what no longer comes back and what does instead: place, id and first
-    words of each memory. `note` says what else changed.
+    """A recall's question, and the memories that no longer come back and those that do instead:
+    place, id and first words of each. `note` names other changes.
     """
 
     recall: str

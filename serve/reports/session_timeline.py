@@ -15,7 +15,7 @@ from store.log.events import Event
 class Turn:
     """What happened from one prompt up to the next, in the order of the log.
 
-    What lies before the first prompt is a turn without one. `number` counts from 1, `at` is
+    The events before the first prompt are a turn without one. `number` counts from 1, `at` is
     microseconds UTC.
     """
 

@@ -78,7 +78,7 @@ def memories_by_time(timeline: Timeline) -> Chart:
 
 
 def events_over_time(growth: Growth) -> Chart:
-    """Draw what was written in each step of the log's life."""
+    """Draw the events of each step of the log's life."""
     step = _STEPS[growth.step // DAY]
     series = {"memories": growth.memories, "recalls": growth.recalls, "others": growth.others}
     return charts.bar_chart(f"Events by {step}", growth.starts, series, step)
@@ -184,7 +184,7 @@ def _newest_note(outcomes: RecallOutcomes) -> str:
 
 _STATIC = Path(__file__).parents[1] / "dashboard" / "static"
 _COLUMNS, _GAP, _HEAD, _KEY = 2, 36, 56, 68
-# plain colours: what draws a file of SVG may know neither variables nor dark
+# plain colours: a viewer of SVG files may know neither variables nor dark
 _PLAIN = """
 text{font:10.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:#5c5c68}
 .title{font-size:18px;font-weight:600;fill:#1b1b20}.caption{font-size:13px;font-weight:600;fill:#1b1b20}

@@ -129,7 +129,7 @@ Values = npt.NDArray[np.float64]
 class RecallRate(msgspec.Struct, frozen=True):
     """Recalls by minute of the last hour and by day of the last thirty, the oldest first.
 
-    The last step of each is the one that runs now; minutes and days begin where clocks say so, UTC.
+    The last step of each is the running one; minutes and days are those of the clock, UTC.
     """
 
     minutes: tuple[int, ...]
@@ -181,12 +181,12 @@ class RecallOutcomes:
 
     @property
     def silent(self) -> int:
-        """How many brought nothing."""
+        """The number without a hit."""
         return int(np.count_nonzero(self.hits == 0))
 
     @property
     def silence(self) -> float | None:
-        """The share that brought nothing; None where nothing was asked."""
+        """The share without a hit; None where nothing was asked."""
         return self.silent / self.looked_at if self.looked_at else None
 
     def newest(self, most: int) -> "RecallOutcomes":
@@ -286,7 +286,7 @@ LIVE_RECALLS = 500  # receipts behind the counters that are asked for every few 
 class Statistics(msgspec.Struct, frozen=True):
     """The figures at one moment, `at` in microseconds UTC.
 
-    `waiting` is what waits for a person's decision, by sort.
+    `waiting` are the decisions that wait for a person, by sort.
     """
 
     tenant: str

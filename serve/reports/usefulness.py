@@ -1,10 +1,9 @@
 """
 Usefulness: the notes given to agents unasked in a day, a week and a month, and their effect.
 
-Days are those of UTC, the running one among them. A block is what one prompt, one beginning of a
-session or one use of a tool was answered with; its parts are known by their common session and
-moment. At most LOOKED_AT events of each kind are read, the newest: what lies before them is left
-out, and `since` says so.
+Days are those of UTC, the running one among them. A block is the answer to one prompt, one start of
+a session or one use of a tool; its parts share a session and a moment. At most LOOKED_AT events of
+each kind are read, the newest: earlier ones are left out, and `since` is moved up to the first.
 """
 
 import math
@@ -42,7 +41,7 @@ LOOKED_AT = 5_000  # events of a kind
 CHARACTERS = 4  # that are counted as a token
 LISTED = 20  # statements
 
-# what is read of each kind: bodies that hold a text, which JSON never has within a string
+# the text in the bodies to read of each kind, which JSON never has within a string
 _KINDS: Mapping[str, str] = {
     "prompted": "",
     "recalled": '"mode":"auto"',
@@ -58,8 +57,8 @@ BlockKey = tuple[Place, str | None, int]  # with a session and microseconds UTC:
 
 
 class Block(msgspec.Struct, frozen=True):
-    """What was put before a model at once. `characters` is None where an earlier version wrote it,
-    which did not say its length.
+    """A text put before a model at once. `characters` is None where an earlier version wrote it,
+    which did not record its length.
     """
 
     place: Place
@@ -72,11 +71,11 @@ class Block(msgspec.Struct, frozen=True):
 class Period(msgspec.Struct, frozen=True):
     """The figures of a time up to now; `since` is where it begins, microseconds UTC.
 
-    `told` are the prompts that a block was put before, `near` those of the others that something
-    was nearly sure enough for; receipts of earlier versions do not tell. `notes` are those of all
-    blocks, of which `warnings` were given before a tool; `measured` is how many blocks have a
-    length, which `characters` is the sum of. `contradicted` are notes that the user's later words
-    took the place of. `kept`, `accepted` and `taken_back` are statements.
+    `told` are the prompts with a block, `near` those of the others with a memory nearly sure
+    enough; receipts of earlier versions do not record that. `notes` are those of all blocks, of
+    which `warnings` were given before a tool; `measured` counts the blocks with a length, and
+    `characters` is the sum of the lengths. `contradicted` are notes that later words of the user
+    superseded. `kept`, `accepted` and `taken_back` are statements.
     """
 
     since: int

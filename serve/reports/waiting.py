@@ -19,7 +19,7 @@ from store.maintenance import quarantine
 from store.plans import proposals
 from store.text.excerpt import plural
 
-# what waits, the command that lists it and the dashboard's page
+# each sort, the command that lists it and the dashboard's page
 _SORTS = (
     ("statement", "mnemolog lessons", "lessons.index"),
     ("lesson of an agent", "mnemolog lessons", "lessons.index"),

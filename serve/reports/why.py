@@ -1,7 +1,7 @@
 """
 Why a memory came back, or the stage of the recall where it was lost.
 
-What to ask differently goes by another name at each door, so the caller says it (`Remedies`).
+Each door has other names for the parameters to change, so the caller gives them (`Remedies`).
 """
 
 from collections.abc import Iterator, Mapping
