@@ -37,7 +37,7 @@ def brings(change: Change) -> tuple[bool, bool]:
     return "poison" in before, "poison" in after
 
 
-def test_a_poison_is_named_among_ten_thousand_events_in_log2_folds(built):
+def test_a_poisoned_memory_is_found_among_ten_thousand_events_in_log2_folds(built):
     commands.record(built.log, GOOD, NOW)
     quiet = [Event(new_id(NOW), NOW, Rated(verdict=0.5), "m00") for _ in range(9_960)]
     built.log.append(quiet[:6_000])
@@ -65,24 +65,24 @@ def past(built) -> list[Event]:
     ]
 
 
-def test_a_memory_that_is_missing_is_followed_to_what_took_it(built, past):
+def test_a_missing_memory_leads_to_the_event_that_removed_it(built, past):
     change = search(built).memory("good")
     assert (change.event.kind, change.event.seq) == ("forgotten", past[5].seq)
     assert "good" in [hit.memory.id for hit in change.before]
 
 
-def test_a_text_that_is_gone_is_followed_to_what_replaced_it(built, past):
+def test_a_missing_text_leads_to_the_event_that_replaced_it(built, past):
     changed = Revised(content="How many approvals does a deploy need? Three")
     revised = commands.revise(built.log, "poison", changed, NOW)
     assert search(built).text("NONE: deploy").event.seq == revised.seq
 
 
-def test_the_head_itself_may_be_the_one(built, past):
+def test_the_newest_event_can_be_the_cause(built, past):
     last = commands.forget(built.log, "poison", NOW)
     assert search(built).memory("poison").event.seq == last.seq
 
 
-def test_where_nothing_changed_the_cure_is_said(built, past):
+def test_an_unchanged_answer_is_refused_with_the_option_to_give(built, past):
     with pytest.raises(InvalidInput, match="--since"):
         search(built).memory("poison", since=past[2].seq)
     with pytest.raises(InvalidInput, match="other words"):

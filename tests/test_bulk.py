@@ -319,7 +319,7 @@ def test_a_script_gets_its_result_alone_and_is_asked_nothing(memory: Memory):
     assert "fall silent" in result.stderr or "begin with another" in result.stderr
 
 
-def test_a_person_is_asked_and_may_say_no(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+def test_a_person_is_asked_and_may_decline(memory: Memory, monkeypatch: pytest.MonkeyPatch):
     before = memory.brought()
     monkeypatch.setattr(environment, "can_ask", lambda: True)
     result = memory.run("forget", *THINGS, given="n\n")
@@ -334,7 +334,7 @@ def test_a_harmless_change_asks_nobody(memory: Memory, monkeypatch: pytest.Monke
     assert memory.run("forget", *OTHERS, given="").exit_code == 0
 
 
-def test_a_young_memory_takes_an_import_and_can_give_it_back(tmp_path: Path):
+def test_an_import_into_an_empty_memory_can_be_undone(tmp_path: Path):
     path = tmp_path / "notes.jsonl"
     lines = [{"content": f"The {thing} worker is owned by team 4"} for thing in THINGS]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -84,7 +84,7 @@ def all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
-def test_a_bundle_reruns_to_the_byte_and_holds_nothing_of_others(lived, tmp_path):
+def test_a_bundle_reruns_to_the_byte_and_has_no_text_of_other_projects(lived, tmp_path):
     receipt = recalled(lived, "how often does the upload worker retry a job?", project=OURS)
     bundle = bundled(lived, receipt, tmp_path / "bundle")
     replay = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
@@ -107,7 +107,7 @@ def test_a_secret_in_the_query_or_a_rating_is_in_no_file(lived, tmp_path, plant)
     assert b"Zimmermann" not in all_bytes(tmp_path / "later")
 
 
-def test_a_prompt_is_bundled_with_its_block_and_what_its_session_had_done(lived, tmp_path):
+def test_a_prompt_is_bundled_with_its_block_and_the_acts_of_its_session(lived, tmp_path):
     lived.cwd, lived.name = None, "s1"
     lived.ask("how often does upload worker 3 retry a job?")
     lived.stop()

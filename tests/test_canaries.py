@@ -39,7 +39,7 @@ def test_an_intact_memory_returns_every_canary(built):
     assert (outcome.asked, outcome.missed) == (canaries.MOST, ())
 
 
-def test_they_are_the_same_each_time_and_most_outlive_growth(built):
+def test_canaries_are_deterministic_and_most_outlive_growth(built):
     before = chosen(built)
     assert chosen(built) == before
     commands.record_batch(built.log, [Draft(content=f"note {n} on lamps") for n in range(4)], NOW)
@@ -49,7 +49,7 @@ def test_they_are_the_same_each_time_and_most_outlive_growth(built):
     )
 
 
-def test_they_are_of_every_kind_and_living(built):
+def test_canaries_are_active_memories_of_every_kind(built):
     snapshots = view_of(built).snapshots
     memories = [snapshots.rows.find(canary.id) for canary in chosen(built)]
     assert {memory.kind for memory in memories} == {"fact", "goal", "milestone"}
@@ -74,7 +74,7 @@ def test_memories_with_common_words_are_no_canaries(built):
     assert "x-alone" not in {canary.id for canary in chosen(built, built.rebuild())}
 
 
-def test_rows_out_of_place_are_noticed(built):
+def test_misplaced_rows_are_noticed(built):
     view = view_of(built)
     rows = view.snapshots.rows
     (part,) = rows.memories.parts

@@ -53,7 +53,7 @@ def test_a_chart_of_any_data_is_well_formed_and_has_a_title_and_a_description(ch
         assert "nan" not in element.get("d", "") and "inf" not in element.get("d", "")
 
 
-def test_no_data_says_so_and_draws_nothing():
+def test_a_chart_without_data_has_a_note_and_no_marks():
     root = drawn(charts.bar_chart("Bars", [], {}))
     assert [label.text for label in root.iter(f"{SVG}text")] == ["nothing yet"]
     assert not list(root.iter(f"{SVG}rect"))
@@ -79,7 +79,7 @@ def test_a_bar_is_as_tall_as_its_value():
     assert high == pytest.approx(2 * low, abs=0.2)
 
 
-def test_series_stand_upon_one_another():
+def test_series_are_stacked():
     root = drawn(charts.bar_chart("Bars", days(1), {"a": [30], "b": [70]}))
     first, second = root.iter(f"{SVG}rect")
     foot = float(second.get("y", "0")) + float(second.get("height", "0"))
@@ -137,7 +137,7 @@ def test_a_scale_of_one_value_has_it_in_the_middle():
         (formatting.day, 1_790_000_000_000_000, "2026-09-21"),
     ],
 )
-def test_numbers_read_well(written, value, said):
+def test_numbers_are_formatted(written, value, said):
     assert written(value) == said
 
 

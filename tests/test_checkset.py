@@ -23,7 +23,7 @@ def by_words(tmp_path_factory: pytest.TempPathFactory) -> Report:
     return score_report([workspace], {result.query_id: result for result in results}, "memory")
 
 
-def test_every_query_is_about_memories_there_are():
+def test_every_query_is_about_existing_memories():
     for workspace in WORKSPACES:
         sessions = {memory.id: memory.session for memory in workspace.memories}
         for query in workspace.queries:

@@ -60,6 +60,6 @@ def test_the_largest_community_is_the_first_and_equal_ones_are_in_order():
     assert largest_communities(graph(edges, 11)).tolist() == [1] * 3 + [0] * 5 + [2] * 3
 
 
-def test_nodes_without_edges_are_each_their_own_and_none_are_none():
+def test_nodes_without_edges_are_communities_of_their_own():
     assert largest_communities(graph([], 3)).tolist() == [0, 1, 2]
     assert largest_communities(graph([], 0)).tolist() == []

@@ -48,7 +48,7 @@ def ids(conflicts: list[dict[str, Any]]) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def test_a_value_replaced_by_another_speaker_is_one_and_by_its_own_is_none(say, listed):
+def test_a_value_replaced_by_another_speaker_conflicts_and_by_its_own_does_not(say, listed):
     anna = say("us", key="deploy.region", value="us", created_by="Anna Smith")
     bob = say("eu", key="deploy.region", value="eu", created_by="Bob Lee")
     for value in ("8080", "9090"):
@@ -62,7 +62,7 @@ def test_a_value_replaced_by_another_speaker_is_one_and_by_its_own_is_none(say, 
     assert conflict["settle"][:2] == ["mnemolog history deploy.region", f"mnemolog restore {anna}"]
 
 
-def test_two_values_of_one_relation_that_hold_at_once_are_one(say, listed):
+def test_two_current_values_of_one_relation_conflict(say, listed):
     fact = {"entity": "numpy", "relation": "version", "value": "1.26", "singleton": True}
     first = say("numpy stays at 1.26 in all of it", metadata={"fact": fact}, project="acme/web")
     second = say("Everybody upgraded", key="numpy.version", value="2.1")
@@ -72,21 +72,21 @@ def test_two_values_of_one_relation_that_hold_at_once_are_one(say, listed):
     assert len(listed()) == 2  # acme/api's and that of no project, too
 
 
-def test_values_of_a_relation_that_has_several_agree(say, listed):
+def test_values_of_a_relation_with_several_values_agree(say, listed):
     for value in ("Redis", "Postgres"):
         fact = {"entity": "queue", "relation": "uses", "value": value}
         say(f"The queue is made with {value}, says the plan", metadata={"fact": fact})
     assert listed() == []
 
 
-def test_texts_that_differ_in_a_value_alone_are_one(say, listed):
+def test_texts_that_differ_only_in_a_value_conflict(say, listed):
     older = say("The database port is 5432")
     newer = say("The database port is now 5433")
     say("The database is written to every night")
     assert ids(listed()) == [("wording", (older, newer))]
 
 
-def test_two_facts_of_two_things_and_what_happened_twice_are_none(say, listed):
+def test_facts_of_two_things_and_repeated_events_do_not_conflict(say, listed):
     say("Test 12 fails on Windows")
     say("Test 13 fails on Windows")
     say("Released version 1.2 to everybody", kind="milestone")
@@ -107,7 +107,7 @@ def test_a_link_of_conflict_counts_while_both_ends_hold(log: EventLog, clock: Cl
     assert listed() == []
 
 
-def test_what_rests_on_a_file_that_changed_is_listed_with_the_file(
+def test_a_memory_about_a_changed_file_is_listed_with_the_file(
     log: EventLog, clock: Clock, say, listed
 ):
     id_ = say("The limits stand in src/limits.py: ten at most")
@@ -130,5 +130,5 @@ def test_conflicts_are_shown_to_people_without_control_characters(say):
     assert "\x1b" not in text and "$ mnemolog history deploy.region" in text
 
 
-def test_a_memory_that_agrees_has_none(log: EventLog):
+def test_the_command_reports_no_conflicts(log: EventLog):
     assert run("conflicts").output == "no conflicts\n"

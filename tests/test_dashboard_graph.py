@@ -80,7 +80,7 @@ def test_the_most_mentioned_entities_are_a_table(owner: Browser):
     assert "4 most mentioned of 4 entities" in page
 
 
-def test_a_name_is_looked_for_by_its_beginning_or_that_of_its_file(owner: Browser):
+def test_entities_are_searched_by_the_beginning_of_a_name_or_file(owner: Browser):
     for name, count in (("STORE/", 2), ("gate", 1), ("nothing", 0)):
         page = owner.get(f"{GRAPH}?name={name}").text
         assert page.count("<tr data-row") == count
@@ -99,7 +99,7 @@ def test_an_entity_is_a_page_with_its_neighbours_and_memories(owner: Browser):
     assert TEXTS["m4"] not in page
 
 
-def test_what_was_forgotten_since_the_build_is_not_shown(owner: Browser, log: EventLog):
+def test_memories_forgotten_since_the_build_are_not_shown(owner: Browser, log: EventLog):
     commands.forget(log, "m3", NOW)
     page = owner.get(entity("store/log.py")).text
     assert TEXTS["m3"] not in page and TEXTS["m2"] in page
@@ -111,7 +111,7 @@ def test_the_part_for_the_pictures_side_has_no_frame(owner: Browser):
     assert "<html" not in part and "<h2" in part and TEXTS["m1"] in part
 
 
-def test_an_unknown_entity_is_a_page_that_says_so(owner: Browser):
+def test_an_unknown_entity_has_a_page_of_its_own(owner: Browser):
     for path in (entity("no/such.py"), f"{GRAPH}/entity", f"{GRAPH}/entity?kind=file"):
         assert owner.get(path).status_code == 404
 
@@ -125,7 +125,7 @@ def test_before_the_first_build_there_is_a_page_and_no_picture(tmp_path: Path):
     tenants.close()
 
 
-def test_a_name_is_harmless(tmp_path: Path, log: EventLog):
+def test_names_are_escaped(tmp_path: Path, log: EventLog):
     commands.record(log, Draft(content='see https://evil.example/<b>"x and store/log.py'), NOW)
     build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
     tenants = OpenTenants(Settings(tmp_path))
@@ -183,7 +183,7 @@ def test_kind_project_and_time_narrow_the_picture(owner: Browser, log: EventLog,
     tenants.close()
 
 
-def test_of_a_large_graph_as_much_is_drawn_as_can_be_read(tmp_path: Path, log: EventLog):
+def test_the_picture_of_a_large_graph_is_bounded(tmp_path: Path, log: EventLog):
     texts = [f"src/m{n % 300}.py calls src/m{(n * 7 + 1) % 300}.py" for n in range(600)]
     commands.record_batch(log, [Draft(content=f"{text}, {n}") for n, text in enumerate(texts)], NOW)
     build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
@@ -219,7 +219,7 @@ def test_communities_are_lists_that_need_no_script(owner: Browser, log: EventLog
     tenants.close()
 
 
-def test_around_an_entity_is_what_it_is_named_with(owner: Browser):
+def test_the_picture_around_an_entity_has_its_neighbours(owner: Browser):
     around = f"{GRAPH}/around?{urlencode({'of': 'file', 'name': 'serve/gate.py'})}"
     answer = owner.get(around)
     assert answer.mimetype == "application/json"
@@ -228,7 +228,7 @@ def test_around_an_entity_is_what_it_is_named_with(owner: Browser):
     assert owner.get(f"{GRAPH}/around?of=file&name=no/such.py").status_code == 404
 
 
-def test_a_picture_leaves_out_what_was_forgotten_since(owner: Browser, log: EventLog):
+def test_a_picture_leaves_out_memories_forgotten_since(owner: Browser, log: EventLog):
     commands.forget(log, "m4", NOW)
     picture = drawn(owner.get(GRAPH).text)
     assert "serve/gate.py" not in [node["name"] for node in picture["nodes"]]

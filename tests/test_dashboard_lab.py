@@ -62,12 +62,12 @@ def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[SideAnswer]:
 # What is asked
 
 
-def test_an_address_of_the_settings_says_the_question_only():
+def test_an_address_under_default_settings_has_the_question_only():
     question = read(("q", QUESTION), ("mode", "auto"), ("fusion", "weighted"), ("top_k", "8"))
     assert asking.link(question, USUAL) == [("q", QUESTION)]
 
 
-def test_an_address_says_all_that_differs_and_reads_back_the_same():
+def test_an_address_has_every_difference_and_reads_back_the_same():
     question = read(
         ("q", QUESTION),
         ("project", "acme/web"),
@@ -129,7 +129,7 @@ def test_a_question_that_recall_refuses_is_a_bad_request(owner: Browser, query: 
 # What is answered
 
 
-def test_the_slider_asks_what_was_known_then(tenants: OpenTenants):
+def test_the_slider_asks_the_memory_as_known_then(tenants: OpenTenants):
     log, day = tenants.get("default").log, 86_400_000_000
     known_until = log.head()
     commands.forget(log, "m10", NOW + 2 * day)
@@ -196,7 +196,7 @@ def hook_says(tenants: OpenTenants, prompt: str) -> str:
     "prompt",
     [QUESTION, "thanks", "zzyzx", "what did we leave open?", "add lodash with `npm install`"],
 )
-def test_what_the_hook_would_say_is_what_it_says(tenants: OpenTenants, prompt: str):
+def test_the_preview_equals_the_answer_of_the_hook(tenants: OpenTenants, prompt: str):
     commands.record(
         tenants.get("default").log, Draft(content="Use pnpm, never npm", kind="lesson"), NOW
     )
@@ -206,7 +206,7 @@ def test_what_the_hook_would_say_is_what_it_says(tenants: OpenTenants, prompt: s
     assert bool(would) == (prompt not in ("thanks", "zzyzx"))
 
 
-def test_each_hit_has_its_chance_and_what_is_over_the_bar_is_said(
+def test_hits_with_a_chance_over_the_threshold_are_in_the_block(
     tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch
 ):
     speaks_where_recall_is_sure(monkeypatch)
@@ -218,7 +218,7 @@ def test_each_hit_has_its_chance_and_what_is_over_the_bar_is_said(
     assert not quiet.block.text and all(hit.chance < hit.bar for hit in quiet.weighed)
 
 
-def test_lasting_words_are_said_to_be_kept_and_are_not(owner: Browser, built: Built):
+def test_the_preview_shows_statements_and_records_none(owner: Browser, built: Built):
     words = "From now on always use pnpm in this repository, never npm."
     page = owner.get(f"{PAGE}?{urlencode({'q': words})}").text
     assert "It would keep as your words" in page
@@ -239,7 +239,7 @@ def test_filters_apply(tenants: OpenTenants):
     assert side.why["passed_filter"] == 0
 
 
-def test_two_settings_are_told_apart(tenants: OpenTenants):
+def test_two_settings_are_compared(tenants: OpenTenants):
     a, b = lab(tenants, ("q", QUESTION), ("compare", "1"), ("b_mode", "lexical"), ("b_top_k", "1"))
     comparison = compare_hits(a.hits, b.hits)
     assert list(a.why["candidates"]) != list(b.why["candidates"])
@@ -296,14 +296,14 @@ def test_the_page_links_to_itself(owner: Browser):
     assert "Side by side" in owner.get(link).text
 
 
-def test_the_hook_is_silent_at_small_talk_and_a_search_without_hits_says_why(owner: Browser):
+def test_small_talk_and_searches_without_hits_are_explained(owner: Browser):
     assert "which asks for no memory" in owner.get(f"{PAGE}?q=thanks").text
     page = owner.get(f"{PAGE}?q=zzyzx&mode=lexical").text
     assert "Use words that the memory would contain, or mode auto" in page
 
 
 @pytest.mark.parametrize("asked", ["", "&compare=1&b_mode=lexical&b_min_confidence=0"])
-def test_what_memories_and_questions_say_is_harmless(owner: Browser, built: Built, asked: str):
+def test_texts_of_memories_and_questions_are_escaped(owner: Browser, built: Built, asked: str):
     commands.record(built.log, Draft(content=HOSTILE, tags=("<b>",)), NOW)
     page = owner.get(f"{PAGE}?{urlencode({'q': HOSTILE, 'tags': HOSTILE})}{asked}").text
     page += owner.get(f"{PAGE}?{urlencode({'q': HOSTILE, 'min_confidence': '0'})}{asked}").text

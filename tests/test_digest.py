@@ -80,7 +80,7 @@ def ids(notes: list[dict]) -> list[str]:
     return [note["id"] for note in notes]
 
 
-def test_a_digest_tells_each_day_what_was_decided_learned_and_done(log: EventLog, home: Path):
+def test_a_digest_lists_decisions_lessons_and_work_by_day(log: EventLog, home: Path):
     days = told(log, home, NOW - 7 * DAY)["days"]
     assert [day["day"] for day in days] == ["2026-09-18", "2026-09-19", "2026-09-20"]
     assert [ids(day.get("decided", [])) for day in days] == [[], ["d1"], []]
@@ -89,7 +89,7 @@ def test_a_digest_tells_each_day_what_was_decided_learned_and_done(log: EventLog
     assert days[1]["others"] == 2  # a fact, and what the web calls a lesson
 
 
-def test_a_digest_tells_what_agents_were_asked_and_did(log: EventLog, home: Path):
+def test_a_digest_lists_prompts_and_acts_of_agents(log: EventLog, home: Path):
     day = told(log, home, NOW - 7 * DAY)["days"][1]
     assert day["asked"] == ["add the retry"] and day["sessions"] == 1
     assert day["edited"] == [{"file": "up.py", "times": 1}]
@@ -135,7 +135,7 @@ def test_http_returns_the_same_digest(log: EventLog, home: Path):
     tenants.close()
 
 
-def test_the_command_line_tells_a_digest(log: EventLog, home: Path):
+def test_the_command_line_prints_a_digest(log: EventLog, home: Path):
     assert answer("digest", "--all-projects") == told(log, home, NOW - 7 * DAY)
     lines = succeed("digest", "--since", "yesterday").stdout.splitlines()
     assert lines[0] == "2026-09-20" and "  Done     m2  what m2 says" in lines

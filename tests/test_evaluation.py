@@ -33,7 +33,7 @@ def judge(ranking: str, relevant: str) -> report.Judged:
     return report.judge([ranking], [relevant])
 
 
-def test_recall_counts_what_is_relevant_and_a_hit_only_whether():
+def test_recall_is_the_relevant_share_and_a_hit_is_zero_or_one():
     judged = judge("axbyc", "abz")
     assert [report.recall_at(judged, k)[0] for k in (1, 3, 5)] == pytest.approx(
         [1 / 3, 2 / 3, 2 / 3]
@@ -42,27 +42,27 @@ def test_recall_counts_what_is_relevant_and_a_hit_only_whether():
     assert report.hit_at(judge("xyz", "a"), 3) == 0.0
 
 
-def test_mrr_looks_at_the_first_relevant_one_of_the_first_ten():
+def test_mrr_uses_the_first_relevant_rank_of_ten():
     assert report.mrr(judge("xab", "ab"), 10) == 0.5
     assert report.mrr(judge("0123456789a", "a"), 10) == 0.0
 
 
-def test_ndcg_by_hand():
+def test_ndcg_equals_a_calculation_by_hand():
     gained = 1 + 1 / math.log2(4)  # at ranks 1 and 3
     ideal = 1 + 1 / math.log2(3) + 1 / math.log2(4)
     assert report.ndcg(judge("axb", "abc"), 10)[0] == pytest.approx(gained / ideal)
 
 
-def test_more_relevant_ones_than_ranks_can_still_be_perfect():
+def test_ndcg_is_perfect_with_more_relevant_ids_than_ranks():
     assert report.ndcg(judge("abcdefghijklm", "abcdefghijklm"), 10)[0] == pytest.approx(1.0)
 
 
-def test_a_repeat_counts_once_and_what_follows_moves_up():
+def test_a_repeated_id_counts_once_and_later_ids_move_up():
     assert report.mrr(judge("xxxa", "a"), 10) == 0.5
     assert report.recall_at(judge("aab", "ab"), 2) == 1.0
 
 
-def test_an_empty_ranking_is_worth_nothing():
+def test_an_empty_ranking_scores_zero():
     assert {float(value[0]) for value in report.measures(judge("", "a")).values()} == {0.0}
 
 
@@ -108,7 +108,7 @@ def test_the_threshold_keeps_the_promised_share(confidences: list[float], keep: 
     assert bar in confidences
 
 
-def test_the_threshold_by_hand():
+def test_the_threshold_equals_a_calculation_by_hand():
     values = np.array([0.9, 0.1, 0.5, 0.7])
     assert report.threshold_keeping(values, 0.75) == 0.5
     assert report.share_above(np.array([0.4, 0.5, 0.6]), 0.5) == pytest.approx(2 / 3)
@@ -233,14 +233,14 @@ def test_silence_is_measured_where_answers_were_right(data):
     assert payload["silence"][1]["injected"] == {"control": 0.0, "foreign": 0.0}
 
 
-def test_the_bar_that_is_set_is_measured_too(data):
+def test_silence_is_measured_at_the_threshold_that_is_set(data):
     payload = answer(data, "--set", "min_confidence=0.99")
     assert (payload["silence"][0]["bar"], payload["silence"][0]["keep"]) == (0.99, None)
     assert payload["overall"] == answer(data)["overall"]
     assert "as set" in evaluated(data).stdout
 
 
-def test_what_the_prompt_hook_says_is_measured_by_its_own_choice(data, tmp_path):
+def test_injections_of_the_prompt_hook_are_measured(data, tmp_path):
     lines(
         data / "silence.jsonl",
         {"id": "s1", "workspace": "talk/two", "query": "ok, go on", "kind": "control"},
@@ -257,7 +257,7 @@ def test_what_the_prompt_hook_says_is_measured_by_its_own_choice(data, tmp_path)
     assert "correct answers: a right memory" in evaluated(data).stdout
 
 
-def test_what_a_labelled_prompt_lays_down_is_not_kept(data, tmp_path):
+def test_labelled_prompts_record_no_statements(data, tmp_path):
     rule = "From now on never deploy on a Friday."
     lines(
         data / "silence.jsonl",
@@ -277,7 +277,7 @@ def test_people_get_tables(data):
     assert "workspaces 2, memories 6, refused 1" in printed
 
 
-def test_neither_the_users_memory_nor_a_throwaway_one_is_left(data, home, tmp_path, monkeypatch):
+def test_an_evaluation_leaves_no_memory_behind(data, home, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     answer(data)
@@ -285,7 +285,7 @@ def test_neither_the_users_memory_nor_a_throwaway_one_is_left(data, home, tmp_pa
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_a_turn_is_known_by_its_speaker_and_time(data, tmp_path):
+def test_memories_keep_their_speaker_and_time(data, tmp_path):
     answer(data, "--keep", tmp_path / "kept")
     for tenant in list_tenants(tmp_path / "kept"):
         with EventLog(tenant.log) as log:
@@ -305,7 +305,7 @@ def test_a_workspace_named_by_digits_is_asked(tmp_path):
     assert answer(tmp_path / "chats")["overall"]["queries"] == 1
 
 
-def test_only_takes_workspaces_by_prefix(data):
+def test_the_option_only_selects_workspaces_by_prefix(data):
     assert list(answer(data, "--only", "talk/")["datasets"]) == ["talk"]
     assert evaluated(data, "--only", "chat").exit_code == 2
 
@@ -318,12 +318,12 @@ def test_settings_and_mode_can_be_tried(data):
     assert "unknown setting speed" in evaluated(data, "--set", "speed=1").stderr
 
 
-def test_a_removed_setting_is_said_to_have_no_effect(data):
+def test_a_removed_setting_is_reported_as_without_effect(data):
     result = evaluated(data, "--set", "layers=parts")
     assert result.exit_code == 0 and "--set layers has no effect" in result.stderr
 
 
-def test_a_profile_there_is_not_is_refused(data):
+def test_an_unknown_profile_is_refused(data):
     result = evaluated(data, "--profile", "guesswork")
     assert result.exit_code == 2
     assert "profile" in result.stderr
@@ -365,7 +365,7 @@ class Counting:
         return True
 
 
-def test_a_model_is_asked_once_for_a_text_whatever_run_it_is_in(tmp_path):
+def test_a_cached_model_embeds_each_text_once_over_all_runs(tmp_path):
     model = Counting()
     cached = CachedEmbedder(model, tmp_path)
     first = cached.embed(["a kitten", "a deploy", "a kitten"])
@@ -376,7 +376,7 @@ def test_a_model_is_asked_once_for_a_text_whatever_run_it_is_in(tmp_path):
     assert cached.embed([]).shape == (0, 2)
 
 
-def test_vectors_of_another_model_or_a_torn_file_are_never_taken(tmp_path):
+def test_vectors_of_another_model_or_a_torn_file_are_not_reused(tmp_path):
     cached = CachedEmbedder(Counting(), tmp_path)
     cached.embed(["a kitten"])
     cached.save()
@@ -406,7 +406,7 @@ def test_a_lexical_run_writes_no_cache(data, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_build_that_broke_off_is_finished(data, tmp_path):
+def test_an_interrupted_build_is_finished(data, tmp_path):
     home = tmp_path / "kept"
     first = answer(data, "--keep", home)
     for head in home.glob("tenants/*/HEAD"):

@@ -57,7 +57,7 @@ def test_a_pin_needs_a_question_and_a_memory(built):
         expect(built.log, QUESTION, "nowhere", None, NOW)
 
 
-def test_what_took_the_place_of_the_memory_counts(built, pinned):
+def test_a_memory_that_superseded_the_expected_one_counts(built, pinned):
     assert ranks(built) == [1]
     commands.record(built.log, Draft(id="new", content="Retry uploads at most nine times"), NOW)
     commands.supersede(built.log, pinned, "new", NOW)
@@ -76,7 +76,7 @@ def test_erasing_the_memory_takes_the_question_with_it(built, pinned):
     assert QUESTION not in built.tenant.log.read_bytes().decode("utf-8", "replace")
 
 
-def test_a_build_names_a_failed_question_with_its_cure_and_is_served(built, pinned, home):
+def test_a_build_names_a_failed_question_with_its_fix_and_is_served(built, pinned, home):
     assert built_check(home, built).passed
     commands.forget(built.log, pinned, NOW)
     check = built_check(home, built)

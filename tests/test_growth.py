@@ -72,7 +72,7 @@ def test_a_large_batch_is_not_counted_as_own(log: EventLog):
     assert own(log) == {"mine"}
 
 
-def test_what_a_job_made_is_what_its_sources_are(log: EventLog):
+def test_an_insight_of_a_job_is_own_if_its_sources_are(log: EventLog):
     commands.record(log, note("old"), NOW)
     before = log.head()
     commands.record(log, note("mine"), NOW + 1)

@@ -79,13 +79,13 @@ def test_people_read_it_as_a_table():
 
 
 @pytest.mark.parametrize(("of", "chain"), [("a", "cba"), ("b", "cba"), ("c", "cba"), ("us", None)])
-def test_a_memory_leads_to_what_it_replaced_and_what_replaced_it(of: str, chain: str | None):
+def test_the_history_of_a_memory_has_its_predecessors_and_successors(of: str, chain: str | None):
     payload = answer("history", of)
     assert payload["id"] == of
     assert sorted(ids(payload)) == sorted(chain or ["us", "eu", "ap"])
 
 
-def test_a_forgotten_value_is_named_and_not_told():
+def test_a_forgotten_value_is_listed_without_its_text():
     run("forget", "eu")
     memories = answer("history", "deploy.region")["memories"]
     assert [memory["text"] for memory in memories if memory["id"] == "eu"] == [""]

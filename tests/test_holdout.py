@@ -48,7 +48,7 @@ def begun(session: Session, *, held_out: bool) -> Session:
     raise AssertionError("no such session was drawn")
 
 
-def test_a_session_that_is_held_out_is_told_nothing_and_recorded_as_always(session):
+def test_a_held_out_session_is_told_nothing_and_recorded_as_usual(session):
     told, silent = begun(session, held_out=False), begun(session, held_out=True)
     session.remember("The upload is retried five times with backoff", kind="decision", id="retry")
     prompt = "how often is the upload retried with backoff?"
@@ -65,7 +65,7 @@ def test_a_session_that_is_held_out_is_told_nothing_and_recorded_as_always(sessi
     assert notes(silent.ask("where did we leave off in the last session?"))
 
 
-def test_before_a_tool_a_session_that_is_held_out_gets_no_advice(session):
+def test_a_held_out_session_gets_no_advice_before_a_tool(session):
     session.remember("Run make lint before git push", kind="lesson", id="lint")
     advised = [
         begun(session, held_out=held_out).tell(
@@ -76,7 +76,7 @@ def test_before_a_tool_a_session_that_is_held_out_gets_no_advice(session):
     assert list(map(ids, advised)) == [["lint"], []]
 
 
-def test_a_rule_that_is_enforced_is_so_where_nothing_is_told(home):
+def test_an_enforced_rule_holds_in_a_held_out_session(home):
     EventLog(tenant.tenant(home).log, create=True).close()
     tenants = OpenTenants(Settings(home, Choices(holdout=SHARE, enforce="deny")))
     session = Session(tenants)
@@ -108,7 +108,7 @@ def test_a_session_is_drawn_once_and_by_its_name(session):
     assert abs(held_out / len(names) - SHARE) < 0.1
 
 
-def test_a_session_that_is_held_out_is_told_again_once_the_trial_ends(session):
+def test_a_held_out_session_is_told_again_once_the_trial_ends(session):
     silent = begun(session, held_out=True)
     session.remember("The upload is retried five times with backoff", kind="decision", id="retry")
     prompt = "how often is the upload retried with backoff?"
@@ -164,7 +164,7 @@ def is_outside_for_a_t_test(sessions: list[holdout.Session]) -> bool:
     return bool(abs(told.mean() - silent.mean()) > 1.96 * error)
 
 
-def test_a_known_difference_is_recovered_and_where_there_is_none_none_is_seen():
+def test_a_known_difference_is_recovered_and_no_difference_is_not_seen():
     runs = [np.random.default_rng(seed) for seed in range(100)]
     with_effect = [drawn(chance, 300, told=2.0, held_out=4.0) for chance in runs]
     assert sum(is_outside(sessions, -2.0) for sessions in with_effect) <= 5
@@ -176,7 +176,7 @@ def test_a_known_difference_is_recovered_and_where_there_is_none_none_is_seen():
     assert sum(fooled(sessions, is_outside_for_a_t_test) for sessions in without) >= 15
 
 
-def test_few_sessions_tell_nothing_and_how_many_more_it_takes_is_said():
+def test_few_sessions_give_no_verdict_but_the_number_still_needed():
     chance = np.random.default_rng(5)
     few = drawn(chance, 20, 2.0, 4.0)
     assert holdout.difference("failures", few).verdict == "too few to tell"
@@ -221,7 +221,7 @@ def test_the_arms_are_counted_from_the_log_alone(session):
 # The command.
 
 
-def test_an_agent_cannot_silence_what_its_user_told_it(home, monkeypatch):
+def test_an_agent_cannot_begin_a_holdout(home, monkeypatch):
     EventLog(tenant.tenant(home).log, create=True).close()
     monkeypatch.setattr(environment, "presence", lambda: Presence("agent", "Claude Code"))
     refused = run("trial", "holdout", "--share", "0.5")

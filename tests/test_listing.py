@@ -117,7 +117,7 @@ def walked(view: View, listing: Listing, limit: int) -> Iterator[Memory]:
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_list_holds_what_passes_and_counts_it(view: View, name: str):
+def test_a_list_has_the_memories_that_pass_in_order_and_their_count(view: View, name: str):
     listing = ASKED[name]
     expected = sorted(
         (memory for memory in all_of(view) if passes(memory, listing)), key=KEYS[listing.sort]
@@ -130,7 +130,7 @@ def test_a_list_holds_what_passes_and_counts_it(view: View, name: str):
 
 @pytest.mark.parametrize("sort", KEYS)
 @pytest.mark.parametrize("limit", [1, 7, 200])
-def test_the_pages_of_a_list_make_the_whole_in_its_order(view: View, sort: str, limit: int):
+def test_the_pages_of_a_list_join_to_the_whole_list(view: View, sort: str, limit: int):
     listing = replace(ASKED["any"], sort=sort)
     expected = sorted(all_of(view), key=KEYS[sort])
     assert list(walked(view, listing, limit)) == expected
@@ -165,7 +165,7 @@ def test_a_build_changes_nothing_in_a_list(changed: Built):
         ("?!", []),
     ],
 )
-def test_every_word_must_stand_in_a_memory(built: Built, words: str, expected: list[str]):
+def test_a_memory_must_have_every_word(built: Built, words: str, expected: list[str]):
     fresh = [Draft(id=f"f{n}", content=f"Note {n} about tides and migrations") for n in range(10)]
     commands.record_batch(built.log, fresh, NOW)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
@@ -173,7 +173,7 @@ def test_every_word_must_stand_in_a_memory(built: Built, words: str, expected: l
     assert sorted(memory.id for memory in memories) == expected
 
 
-def test_the_words_of_what_was_forgotten_find_nothing(view: View):
+def test_words_of_a_forgotten_memory_find_nothing(view: View):
     for state in ("any", "forgotten"):
         listing = replace(ASKED["plain"], state=state, words="tides")
         assert "f9" not in [memory.id for memory in page(view, listing, 200).memories]
@@ -242,7 +242,7 @@ def test_a_changed_memory_moves_to_the_end_when_sorted_by_update(changed: Built)
 # What is shown
 
 
-def test_a_listed_memory_says_what_it_can_be_sorted_and_filtered_by(view: View):
+def test_a_listed_memory_has_the_fields_of_sorting_and_filtering(view: View):
     ids = {
         memory.id: memory_fields(memory, LATER) for memory in page(view, ASKED["any"], 200).memories
     }

@@ -88,7 +88,7 @@ def test_the_most_mentioned_entities_come_first():
     assert {"kind": "file", "name": "store/log.py", "memories": 1} in names
 
 
-def test_an_overview_is_bounded_however_much_there_is():
+def test_an_overview_is_bounded():
     record(*(draft(f"n{n:02}", 7, f"Deploy number {n} went to eu") for n in range(80)))
     overview = answer("overview", "deploy")
     assert overview["found"] == 50

@@ -187,7 +187,7 @@ def test_growth_does_not_excuse_a_code_fault(memory: Memory, monkeypatch: pytest
         memory.build()
 
 
-def test_words_that_weigh_otherwise_in_a_memory_that_grew_are_a_warning(
+def test_other_word_weights_in_a_grown_memory_are_a_warning(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
     real = past_answers._hits  # a stranger: what words weigh, whatever the memories
@@ -209,7 +209,7 @@ def test_words_that_weigh_otherwise_in_a_memory_that_grew_are_a_warning(
     assert not result.passed and result.warns and "the memory grew" in result.detail
 
 
-def test_a_model_that_was_exchanged_under_its_name_is_refused(
+def test_a_model_exchanged_under_the_same_name_is_refused(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
     real = LexicalEmbedder.embed
@@ -293,7 +293,7 @@ def test_hidden_memories_are_also_checked(
         memory.build()
 
 
-def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
+def test_inconsistent_tables_are_refused_by_name_with_the_fix(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
     draft = Draft(content="The intern starts in May", session="one")  # sessions read postings

@@ -48,7 +48,7 @@ def silent(line: str) -> None:
     pass
 
 
-def test_it_publishes_what_the_log_alone_gives_and_the_canaries_trend(settings, default):
+def test_a_quick_build_equals_a_full_one_and_continues_the_canaries_trend(settings, default):
     runner.build(settings, "default", silent)
     record(default, "the deploy runs at noon")
     published = runner.build(settings, "default", silent)
@@ -124,7 +124,7 @@ def test_a_build_of_nothing_new_mends_a_damaged_file(settings, default):
     assert (default.snapshots / mended.projections["goals"].files[0].path).stat().st_size > 0
 
 
-def test_it_waits_its_turn_and_knows_whose_memory_is_meant(settings, default):
+def test_a_quick_build_waits_its_turn_and_knows_its_tenant(settings, default):
     with build.lock(default), pytest.raises(BuildBusy):
         runner.build(settings, "default", silent)
     with pytest.raises(NotFound):

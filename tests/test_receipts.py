@@ -91,7 +91,7 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 @pytest.mark.parametrize("name", FILTERS)
-def test_pages_hold_what_passes_the_newest_first(recalls: EventLog, name: str, limit: int):
+def test_pages_have_the_receipts_that_pass_newest_first(recalls: EventLog, name: str, limit: int):
     wanted, passes = FILTERS[name]
     assert receipt_numbers(recalls, limit, **wanted) == [
         number for number in range(19, -1, -1) if passes(number)
@@ -111,7 +111,7 @@ def test_archived_receipts_are_found_too(
     assert [number for number in receipt_numbers(recalls, 2, **wanted) if number < 20] == numbers
 
 
-def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
+def test_a_page_reads_a_bounded_number_and_returns_where_to_continue(
     recalls: EventLog, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(receipts, "_STEP", 4)
@@ -329,7 +329,7 @@ def asked_again(tenant: Tenant, log: EventLog, receipt: Recalled) -> str:
         ({"until": datetime.fromtimestamp((NOW + 3 * SECOND) / 1e6, UTC)}, {}),
     ],
 )
-def test_a_receipt_holds_all_that_decided_its_answer(
+def test_a_receipt_has_every_setting_that_decided_its_answer(
     tenant: Tenant, log: EventLog, asked: dict[str, Any], choices: dict[str, Any]
 ):
     for number, kind in enumerate(("decision", "fact", "lesson", "decision", "fact", "bugfix")):
@@ -349,13 +349,13 @@ def test_a_receipt_holds_all_that_decided_its_answer(
         assert receipt.digest != plain.digest
 
 
-def test_a_usual_receipt_says_little_of_what_decided_it(tenant: Tenant, recalls: EventLog):
+def test_a_receipt_under_default_settings_has_a_short_basis(tenant: Tenant, recalls: EventLog):
     receipt = ask(tenant, recalls, RecallRequest(query="memory a"))
     basis = {"version": version(), "embedder": EMBEDDER.model, "code": code(), "moment": NOW}
     assert receipt.basis and msgspec.to_builtins(receipt.basis) == basis
 
 
-def test_a_long_query_says_that_it_was_cut(tenant: Tenant, recalls: EventLog):
+def test_a_long_query_is_marked_as_cut(tenant: Tenant, recalls: EventLog):
     receipt = ask(tenant, recalls, RecallRequest(query="memory a " * 300))
     assert receipt.basis and receipt.basis.cut and len(receipt.query) == 2_000
 

@@ -104,7 +104,7 @@ def test_replay_reports_answers_under_other_settings(session: Session):
     assert changed and all(len(replay.hits) <= 1 for replay in changed)
 
 
-def test_recalls_that_cannot_be_replayed_say_why(session: Session):
+def test_recalls_that_cannot_be_replayed_have_a_reason(session: Session):
     session.remember("The parser is generated")
     search(session, "who owns the parser")
     (event,) = receipts.page(session.log, Wanted(), 1).receipts
@@ -128,7 +128,7 @@ def test_recalls_that_cannot_be_replayed_say_why(session: Session):
     ]
 
 
-def test_a_changed_file_that_decides_answers_is_other_code(tmp_path: Path):
+def test_changing_a_file_that_decides_answers_changes_the_code_digest(tmp_path: Path):
     for name in ("serve", "store"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     here = deciding.digest_files(tmp_path)
@@ -151,7 +151,7 @@ def test_a_replay_leaves_the_memory_as_it_is(session: Session):
     assert session.log.head() == before
 
 
-def test_the_command_lists_what_changed(session: Session):
+def test_the_command_lists_changed_answers(session: Session):
     live(session, 2)
     command = ("--home", str(session.tenants.settings.home), "replay")
     same = CliRunner().invoke(main, [*command])
@@ -169,7 +169,7 @@ def test_the_command_lists_what_changed(session: Session):
     assert refused.exit_code != 0 and "top_k" in refused.stderr
 
 
-def test_what_was_erased_since_is_not_known_in_the_past_either(session: Session):
+def test_memories_erased_since_are_missing_from_the_past_too(session: Session):
     for id_, text in (("m1", "The port is 5432"), ("m2", "The port is guarded by Bob")):
         session.remember(text, id=id_)
     build(session)

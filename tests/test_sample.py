@@ -60,7 +60,7 @@ def test_rare_doors_and_projects_are_in_the_sample_whoever_asked_last(session: S
     assert chosen == [event for event in everything if event in chosen]
 
 
-def test_what_helped_and_what_came_again_is_asked_first_and_once(session: Session):
+def test_helpful_and_repeated_recalls_are_sampled_first_and_once(session: Session):
     helpful = append_receipt(session, "who owns the mail queue", hits=(Hit("m4", 1.0, 0.9),))
     commands.rate(session.log, helpful.id, 1.0, session.at + 2)
     for _ in range(4):
@@ -79,7 +79,7 @@ def test_fewer_recalls_than_a_sample_are_all_asked(session: Session):
     assert choose_recalls(session.log, everything, 50) == everything
 
 
-def test_a_report_begins_with_what_somebody_would_miss_and_folds_repeats(session: Session):
+def test_changed_answers_are_listed_worst_first_without_repeats(session: Session):
     brought = (Hit("m1", 1.0, 0.9), Hit("m2", 0.9, 0.9))
     reordered = append_receipt(session, "reordered", hits=brought)
     silenced = append_receipt(session, "silenced", hits=brought)

@@ -53,7 +53,7 @@ def missing(count: int) -> Outcome:
     return Outcome(30, (Canary("a", "b"),) * count)
 
 
-def test_a_sound_memory_passes_and_nothing_is_written(built):
+def test_an_intact_memory_passes_and_nothing_is_written(built):
     before, files = built.log.head(), sorted(built.tenant.root.rglob("*.json"))
     checks = tried(built)
     assert {probe.name for probe in checks.probes} == ALL
@@ -74,7 +74,7 @@ def test_events_that_are_missing_are_counted(built, tamper):
     assert failed(tried(built))["log"] == f"2 of the newest {head} events are missing"
 
 
-def test_events_that_the_log_says_are_lost_are_not_missing(built):
+def test_events_recorded_as_lost_are_not_missing(built):
     head = built.log.head()
     integrity.state_gap(built.log, Gap(head + 1, head + 3), NOW)
     assert "log" not in failed(tried(built))
@@ -95,7 +95,7 @@ def test_a_vector_of_another_length_is_named(built, monkeypatch):
     assert "of length 2.000" in failed(tried(built))["vectors"]
 
 
-def test_what_is_forgotten_and_still_comes_back_is_noticed(built, monkeypatch):
+def test_a_forgotten_memory_that_still_comes_back_is_noticed(built, monkeypatch):
     apply = Fold.apply
     monkeypatch.setattr(
         Fold,
@@ -125,14 +125,14 @@ def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
         ((), 9, False),  # no past to fall below
     ],
 )
-def test_a_fall_is_told_from_chance_by_the_memorys_own_past(built, before, now, fell):
+def test_a_fall_is_distinguished_from_chance_by_earlier_builds(built, before, now, fell):
     manifest = with_builds(built.manifest, *map(missing, before))
     check = canaries.check_of(manifest) if before else None
     trend = canaries.trend(check) if check else ()
     assert canaries.has_fallen(missing(now), trend) is fell
 
 
-def test_doctor_and_status_tell_of_a_fall(built, home):
+def test_doctor_and_status_report_a_fall(built, home):
     fallen = with_builds(built.manifest, *map(missing, (0, 0, 0, 0, 3)))
     manifests.publish(built.tenant, fallen)
     (finding,) = [finding for finding in checkup(Settings(home)) if "canaries" in finding.what]
@@ -142,7 +142,7 @@ def test_doctor_and_status_tell_of_a_fall(built, home):
     assert "recall    27 of 30 canaries came back" in text
 
 
-def test_the_command_says_what_was_tried_without_a_server(built):
+def test_the_command_lists_its_probes_without_a_server(built):
     result = CliRunner().invoke(main, ["selftest"])
     assert result.exit_code == 0, result.output
     assert (
@@ -152,14 +152,14 @@ def test_the_command_says_what_was_tried_without_a_server(built):
     assert payload["ok"] and {probe["name"] for probe in payload["probes"]} == ALL
 
 
-def test_the_command_fails_where_one_thing_does(built, tamper):
+def test_the_command_fails_with_any_probe(built, tamper):
     tamper(built.tenant.log, "DELETE FROM events WHERE seq = 3")
     result = CliRunner().invoke(main, ["selftest", "--json"])
     assert result.exit_code == 1
     assert not json.loads(result.stdout)["ok"]
 
 
-def test_before_the_first_build_a_memory_apart_is_tested(tmp_path, monkeypatch):
+def test_before_the_first_build_a_temporary_memory_is_tested(tmp_path, monkeypatch):
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "fresh"))
     result = CliRunner().invoke(main, ["selftest"])
     assert result.exit_code == 0, result.output

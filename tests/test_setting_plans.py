@@ -49,7 +49,7 @@ def file_of(session: Session) -> Path:
     return session.tenants.settings.user_file
 
 
-def test_a_plan_says_what_it_does_to_past_recalls_and_changes_nothing(session: Session):
+def test_a_plan_shows_its_effect_on_past_recalls_and_changes_nothing(session: Session):
     plan = propose(session, top_k="1")
     difference = plan.body.replay
     assert difference is not None and difference.asked == 12
@@ -91,7 +91,7 @@ def test_a_plan_whose_checks_fail_is_applied_by_force_alone_which_the_log_keeps(
     assert config.kept_value(session.tenants.settings.home, "min_confidence") == 0.99
 
 
-def test_what_a_person_wrote_into_config_toml_since_is_kept(session: Session):
+def test_later_edits_of_config_toml_are_kept(session: Session):
     plan = propose(session, profile="wal")
     file_of(session).write_text('profile = "match"\n')
     with pytest.raises(PlanStale, match=r"profile was set to match in config\.toml since"):
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_written_leaves_the_plan_waiting(session: Session)
     assert plans.find(session.log, plan.id).state == "waiting"
 
 
-def test_a_plan_of_another_log_sets_nothing_but_what_recall_uses(session: Session):
+def test_a_plan_sets_no_setting_that_recall_does_not_use(session: Session):
     step = propose(session, top_k="7").body.steps[0]
     body = {"name": "llm.api_base", "value": "http://elsewhere"}
     planned = Planned(
@@ -124,7 +124,7 @@ def test_a_plan_of_another_log_sets_nothing_but_what_recall_uses(session: Sessio
     assert not file_of(session).exists()
 
 
-def test_what_a_plan_could_not_change_is_said_before_any_recall_is_asked(tmp_path: Path):
+def test_unusable_changes_are_refused_before_any_recall_is_asked(tmp_path: Path):
     settings = Settings(tmp_path, Choices(top_k=3), {"top_k": "environment"})
     for changes, text in (
         ({"port": "1"}, "port changes no answer"),
@@ -136,7 +136,7 @@ def test_what_a_plan_could_not_change_is_said_before_any_recall_is_asked(tmp_pat
     assert configure_steps(settings, {"profile": "balanced"}) == ()
 
 
-def test_a_recall_that_asked_for_so_many_still_does(session: Session):
+def test_a_recall_with_its_own_top_k_keeps_it(session: Session):
     plan = propose(session, top_k="2")
     assert plan.body.replay is not None
     three = {  # asked for three, as no setting says
@@ -147,7 +147,7 @@ def test_a_recall_that_asked_for_so_many_still_does(session: Session):
     assert three and three.isdisjoint(answer.recall for answer in plan.body.replay.answers)
 
 
-def test_what_was_rated_or_followed_is_missed_where_it_no_longer_comes_back(session: Session):
+def test_helpful_memories_that_no_longer_come_back_are_counted(session: Session):
     search(session, "who owns the mail queue", top_k=8)
     (newest,) = receipts.page(session.log, Wanted(), 1).receipts
     for hit in newest.body.hits:
@@ -158,7 +158,7 @@ def test_what_was_rated_or_followed_is_missed_where_it_no_longer_comes_back(sess
     assert plan.body.replay.helpful_gone
 
 
-def test_a_pinned_question_that_would_lose_its_memory_holds_a_plan_back(session: Session):
+def test_a_plan_that_loses_a_pinned_memory_fails_its_check(session: Session):
     expect(session.log, "who owns the mail queue", "m1-4", None, session.at)
     (check,) = [
         other for other in propose(session, top_k="5").body.checks if other.name == "expected"
@@ -169,7 +169,7 @@ def test_a_pinned_question_that_would_lose_its_memory_holds_a_plan_back(session:
     assert '"who owns the mail queue" m1-4' in check.detail
 
 
-def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
+def test_a_plan_with_a_model_that_confuses_meanings_fails_its_check(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     class Mute(LexicalEmbedder):
@@ -199,7 +199,7 @@ def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
         ({"spoke": 3, "hits": 3, "silenced": 1, "gone": 1}, set()),  # too few to judge
     ],
 )
-def test_bounds_hold_changes_back(changed: dict[str, object], failed: set[str]):
+def test_changes_beyond_a_bound_fail_its_check(changed: dict[str, object], failed: set[str]):
     usual = ReplayDiff(asked=120, spoke=100, hits=300, characters=(100, 100))
     checks = drift.check_drift(msgspec.structs.replace(usual, **changed))
     assert {check.name for check in checks if not check.passed} == failed
@@ -227,7 +227,7 @@ def test_the_commands_propose_show_apply_and_undo(session: Session, tmp_path: Pa
     assert run("plans", "undo", id_)[0] == 0 and file_of(session).read_text() == ""
 
 
-def test_a_report_shows_what_it_quotes_as_it_is(session: Session):
+def test_a_report_escapes_quoted_text(session: Session):
     session.remember("The *parser* is <b>owned</b> by team `9`", id="odd")
     search(session, "who owns the *parser* `9`")
     plan = propose(session, min_confidence="0.99")

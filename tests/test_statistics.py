@@ -87,7 +87,7 @@ def test_memories_are_counted_by_kind_and_state(view: View):
     assert counts.total == 39
 
 
-def test_what_was_written_since_the_build_counts_once(built: Built):
+def test_changes_since_the_build_count_once(built: Built):
     commands.record(built.log, Draft(id="new", content="Caches are warmed at start"), NOW)
     commands.forget(built.log, "m00", NOW)
     commands.record(built.log, Draft(id="brief", content="Gone in a minute", ttl_s=60), NOW)
@@ -159,7 +159,7 @@ def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
     assert outcomes.since == NOW - 4 * MINUTE
 
 
-def test_ratings_are_told_apart(log: EventLog):
+def test_helpful_and_harmful_ratings_are_counted_apart(log: EventLog):
     for verdict in (1.0, 0.5, -1.0, 0.0):
         append_event(log, NOW, Rated(verdict=verdict), "m1")
     counts = rating_counts(log)
@@ -179,7 +179,7 @@ def test_spending_is_by_day_and_purpose(log: EventLog):
     assert sum(costs.days) == 0.75
 
 
-def test_builds_tell_of_checks_refusals_and_failures(built: Built):
+def test_builds_list_checks_refusals_and_failures(built: Built):
     refused = Refusal(NOW, 9, (CheckResult("secrets", False, "a key in m3"),))
     manifests.refuse(built.tenant, refused)
     failures.keep(built.tenant.root, "judge", NOW, "no answer")
@@ -220,7 +220,7 @@ def test_a_tenants_figures_in_the_api_are_those_of_the_statistics(built: Built):
     assert stats.manifest.number == all_.builds.served.number
 
 
-def test_what_is_shown_adds_up(built: Built):
+def test_the_figures_add_up(built: Built):
     for number in range(20):
         append_event(
             built.log, NOW - number * HOUR, recalled(number, *[number / 20] * (number % 3))
@@ -243,7 +243,7 @@ def test_every_picture_has_a_description(built: Built):
         assert chart.description.endswith(".")
 
 
-def test_the_disk_is_what_the_files_take(built: Built):
+def test_disk_usage_is_the_size_of_the_files(built: Built):
     usage = of(built).disk
     root: Path = built.tenant.root
     assert usage.log == sum(path.stat().st_size for path in root.glob("log.sqlite*"))
@@ -265,7 +265,7 @@ def run(built: Built, *arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_the_command_prints_what_there_is(built: Built):
+def test_the_command_prints_the_figures(built: Built):
     append_event(built.log, NOW, recalled(4, 0.5))
     printed = run(built)
     assert "memories  36 active of 39" in printed
@@ -273,7 +273,7 @@ def test_the_command_prints_what_there_is(built: Built):
     assert "build     1" in printed
 
 
-def test_the_command_speaks_json(built: Built):
+def test_the_command_prints_json(built: Built):
     payload = msgspec.json.decode(run(built, "--json"))
     assert payload["memories"]["active"] == 36
     assert payload["lessons"] == []
@@ -298,7 +298,7 @@ def test_a_file_that_cannot_be_drawn_is_refused_before_anything_is_read(
     assert not (tmp_path / "a.png").exists()
 
 
-def test_what_a_lesson_says_is_harmless_in_a_picture(built: Built):
+def test_the_text_of_a_lesson_is_escaped_in_a_picture(built: Built):
     lesson = Draft(
         id="bad", kind="lesson", content="<script>alert(1)</script> \u202e never do this"
     )

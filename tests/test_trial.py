@@ -47,7 +47,7 @@ def test_teams_pick_in_turn_and_a_draw_decides_who_begins():
     assert draft == team_draft(hits("a", "b"), hits("c", "d"), "r1")
 
 
-def test_what_both_bring_is_brought_once():
+def test_hits_of_both_teams_are_returned_once():
     for number in range(20):
         draft, teams = team_draft(hits("a", "b", "c"), hits("b", "a", "d"), f"r{number}")
         ids = [hit.memory.id for hit in draft]
@@ -56,7 +56,7 @@ def test_what_both_bring_is_brought_once():
     assert len(copied) == 1
 
 
-def test_a_way_that_finds_nothing_leaves_the_others_hits():
+def test_an_empty_team_leaves_the_hits_of_the_other():
     draft, teams = team_draft(hits("a", "b"), (), "r1")
     assert [hit.memory.id for hit in draft] == ["a", "b"] and teams == "AA"
     assert team_draft((), (), "r1") == ((), "")
@@ -95,7 +95,7 @@ def test_without_a_trial_nothing_is_tried(session: Session):
     assert ask(session, "who owns the parser").body.trial is None
 
 
-def test_a_receipt_says_who_brought_what_and_replays_to_the_byte(session: Session):
+def test_a_receipt_records_the_team_of_each_hit_and_replays_to_the_byte(session: Session):
     plan, start = tried(session, top_k="3", profile="wal"), session.at + 1
     for topic in TOPICS:
         ask(session, f"who owns the {topic}")
@@ -133,7 +133,7 @@ def test_a_trial_ends_with_its_plan_or_its_time(session: Session, end: str):
         assert "[trial]" not in file_of(session).read_text()
 
 
-def test_what_was_used_speaks_for_the_team_that_brought_it(session: Session):
+def test_a_rated_hit_is_a_vote_for_its_team(session: Session):
     plan = tried(session, profile="wal")
     assert count_credits(session.log, plan) is None
     for number in range(9):
@@ -150,7 +150,7 @@ def test_the_sign_test_is_the_binomial_one():
     assert sign_test(0, 5) == pytest.approx(0.0625)
 
 
-def test_what_cannot_be_tried_is_said(session: Session):
+def test_settings_that_cannot_be_tried_are_refused(session: Session):
     first, second = tried(session, profile="wal"), propose(session, top_k="3")
     until = moment(NOW)
     with pytest.raises(Conflict, match=rf"plan {first.id} is being tried: .*--stop"):

@@ -91,7 +91,7 @@ def under_code(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
         monkeypatch.setattr(of, "code", lambda: code)
 
 
-def test_a_version_that_answers_as_the_one_before_builds_and_says_so(home: Home):
+def test_a_version_with_the_same_answers_builds_and_reports_it(home: Home):
     check = home.build()
     assert check.passed and "answers 0 of 11 past recalls otherwise than 0.0.9" in check.detail
     home.session.remember("The mail queue moved", id="moved")
@@ -132,9 +132,7 @@ def test_a_plan_shows_both_answers_and_is_applied_by_force_alone(
     assert home.manifest.number == 2 and not (home.path / "config.toml").exists()
 
 
-def test_what_was_accepted_and_undone_is_accepted_no_more(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_undone_acceptance_no_longer_counts(home: Home, monkeypatch: pytest.MonkeyPatch):
     refit(monkeypatch)
     plan = plans.apply(home.session.log, home.plan().id, home.session.at, force=True)
     proposals.undo(home.session.log, plan.id, home.session.at)
@@ -142,7 +140,7 @@ def test_what_was_accepted_and_undone_is_accepted_no_more(
         home.build()
 
 
-def test_a_plan_of_one_version_lets_no_other_build(home: Home, monkeypatch: pytest.MonkeyPatch):
+def test_a_plan_of_one_version_accepts_no_other(home: Home, monkeypatch: pytest.MonkeyPatch):
     refit(monkeypatch)
     plans.apply(home.session.log, home.plan().id, home.session.at, force=True)
     under_code(monkeypatch, "third")
@@ -150,12 +148,12 @@ def test_a_plan_of_one_version_lets_no_other_build(home: Home, monkeypatch: pyte
         home.build()
 
 
-def test_what_was_erased_since_is_no_fault_of_a_version(home: Home):
+def test_memories_erased_since_are_no_fault_of_a_version(home: Home):
     erase(home.session.log, [f"m{number}" for number in range(5)], home.session.at)
     assert home.build().passed
 
 
-def test_a_pinned_question_that_a_version_no_longer_answers_holds_it_back(
+def test_a_version_that_misses_a_pinned_question_fails_the_check(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ):
     expect(home.session.log, "which team owns the parser", "m5", None, home.session.at)
@@ -195,7 +193,7 @@ def test_the_commands_propose_apply_and_undo_an_upgrade(
     assert code == 2 and "--upgrade goes alone" in text
 
 
-def test_with_nothing_of_another_version_there_is_no_plan(tmp_path: Path):
+def test_without_recalls_of_another_version_there_is_no_plan(tmp_path: Path):
     for session in opened(tmp_path):
         session.remember("The parser is generated", id="m")
         search(session, "is the parser generated")
@@ -222,7 +220,7 @@ def test_recalls_of_a_version_without_a_basis_are_counted(home: Home):
 
 
 @pytest.mark.parametrize("newest_alone", [False, True])
-def test_prompts_that_a_version_silences_are_seen_behind_a_hundred_newer_questions(
+def test_silenced_prompts_are_found_behind_a_hundred_newer_questions(
     home: Home, monkeypatch: pytest.MonkeyPatch, newest_alone: bool
 ):
     with monkeypatch.context() as before:

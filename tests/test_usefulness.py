@@ -78,7 +78,7 @@ def stated(session: Session) -> list[Event]:
     ]
 
 
-def test_a_prompt_is_told_something_or_answered_by_silence(session: Session):
+def test_prompts_with_a_block_and_silent_ones_are_counted(session: Session):
     session.remember("The staging database listens on port 5433.", kind="fact")
     text = session.ask("which port does the staging database listen on?")
     assert text
@@ -90,7 +90,7 @@ def test_a_prompt_is_told_something_or_answered_by_silence(session: Session):
     assert period.characters == len(text) and period.tokens == -(-len(text) // 4)
 
 
-def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
+def test_silent_prompts_with_a_nearly_sure_memory_are_counted_apart(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     session.remember("The staging database listens on port 5433.", kind="fact")
@@ -105,7 +105,7 @@ def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
     ] == ["which port does the staging database listen on?"]
 
 
-def test_what_a_recap_says_is_measured(session: Session):
+def test_the_length_of_a_recap_is_counted(session: Session):
     session.remember("Move invoices to Postgres", kind="goal", status="open")
     text = session.ask("what did we leave open?")
     assert text
@@ -166,12 +166,12 @@ def test_a_recall_that_somebody_asked_for_is_no_block(session: Session):
     assert today(session, NOW).blocks == 1
 
 
-def test_imported_prompts_were_seen_by_no_hook(session: Session):
+def test_imported_prompts_do_not_count(session: Session):
     append_event(session, Prompted(prompt="which port?", imported=True))
     assert today(session, NOW).prompts == 0
 
 
-def test_days_are_told_apart_and_the_running_one_is_in_all(session: Session):
+def test_every_period_includes_the_running_day(session: Session):
     midnight = NOW - NOW % DAY
     for at in (
         midnight,
@@ -197,7 +197,7 @@ def test_verdicts_and_ratings_are_counted(session: Session):
     assert (period.helped, period.harmed) == (1, 2)
 
 
-def test_a_note_that_the_users_later_words_replace_was_contradicted(session: Session):
+def test_a_note_superseded_by_later_words_of_the_user_is_contradicted(session: Session):
     session.ask("Always use pnpm in this repository.")
     session.name = "s2"
     assert session.start()
@@ -240,7 +240,7 @@ def test_episodes_are_counted_on_the_day_of_their_prompt(session: Session):
     assert today(session, session.at + DAY).episodes == 0
 
 
-def test_what_is_read_is_bounded_and_says_since_when(
+def test_the_events_read_are_bounded_and_the_cut_is_reported(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
     for number in range(4):
@@ -260,7 +260,7 @@ def run(session: Session, *arguments: str) -> str:
     return answer.output
 
 
-def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: pytest.MonkeyPatch):
+def test_the_command_prints_lines_and_json(session: Session, monkeypatch: pytest.MonkeyPatch):
     session.ask(RULE)
     (rule,) = stated(session)
     monkeypatch.setattr("serve.cli.environment.now", lambda: session.at)
@@ -276,7 +276,7 @@ def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: py
     ]
 
 
-def test_the_overview_shows_it_and_how_to_take_a_statement_back(session: Session):
+def test_the_overview_shows_usefulness_and_how_to_take_a_statement_back(session: Session):
     session.ask(RULE)
     (rule,) = stated(session)
     owner = browser(application(session.tenants, lambda: session.at))
