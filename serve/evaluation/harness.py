@@ -98,7 +98,7 @@ def run_queries(
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
                 if isinstance(question, Prompt) and read_intent(question.query).is_idle:
                     gate = 0.0  # a prompt's hook does not ask
-                # the same as the prompt that begins a session
+                # and as the first prompt of a session
                 event = HookEvent("eval", "prompt", question.id, prompt=question.query)
                 block = prompt.answer_prompt(Call(event, tenant, unrecorded, "", at)).context
                 injected = tuple(by_short_id.get(id_, id_) for id_ in _SAID.findall(block))

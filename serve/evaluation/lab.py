@@ -36,8 +36,7 @@ ANY, NONE = "", "-"  # of the projects: all; the memories of none
 MODES: tuple[str, ...] = get_args(Mode)
 PROFILES: tuple[str, ...] = get_args(Profile)
 FUSIONS = ("weighted", "rrf")
-States = Literal["current", "cold", "all"]
-STATES: tuple[str, ...] = get_args(States)
+STATES = ("current", "cold", "all")
 
 
 class Parameters(Protocol):
