@@ -5,6 +5,7 @@ Relevance is yes or no. nDCG: Järvelin and Kekäläinen 2002, https://doi.org/1
 The paired bootstrap: Sakai 2006, https://doi.org/10.1145/1148170.1148261.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -332,23 +333,14 @@ def _silence(
         return
     correct = _gates([query.id for query in answered], results)
     silent = _gates([prompt.id for prompt in prompts], results)
-    kinds = np.array([prompt.kind for prompt in prompts])
     bars: list[tuple[float | None, float]] = [
         (keep, threshold_keeping(correct, keep)) for keep in KEEPS
     ]
     if set_bar is not None:
         bars.insert(0, (None, set_bar))
     for keep, bar in bars:
-        yield Silence(
-            keep,
-            _round(bar),
-            _round(share_above(correct, bar)),
-            {
-                str(kind): _round(share_above(silent[kinds == kind], bar))
-                for kind in np.unique(kinds)
-            },
-            _round(share_above(silent, bar)),
-        )
+        injected = _injected(prompts, [bool(gate >= bar) for gate in silent])
+        yield Silence(keep, _round(bar), _round(share_above(correct, bar)), *injected)
 
 
 def _score_unasked(
@@ -359,17 +351,22 @@ def _score_unasked(
     ]
     if not prompts or not injections:
         return None
-    spoke = [(prompt.kind, bool(results.get(prompt.id, _NOTHING).said)) for prompt in prompts]
     return Unasked(
         len(injections),
         _share([bool(ids) for ids, _ in injections]),
         _share([not set(ids).isdisjoint(relevant) for ids, relevant in injections]),
-        {
-            kind: _share([is_told for of, is_told in spoke if of == kind])
-            for kind in sorted({kind for kind, _ in spoke})
-        },
-        _share([is_told for _, is_told in spoke]),
+        *_injected(prompts, [bool(results.get(prompt.id, _NOTHING).said) for prompt in prompts]),
     )
+
+
+def _injected(
+    prompts: Sequence[Prompt], is_injected: Sequence[bool]
+) -> tuple[dict[str, float], float]:
+    """Return the share of prompts that got a memory, of each kind and of all."""
+    by_kind: dict[str, list[bool]] = defaultdict(list)
+    for prompt, flag in zip(prompts, is_injected, strict=True):
+        by_kind[prompt.kind].append(flag)
+    return {kind: _share(by_kind[kind]) for kind in sorted(by_kind)}, _share(is_injected)
 
 
 def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> Values:
