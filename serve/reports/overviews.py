@@ -65,13 +65,13 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 def overview_question(
-    topic: str, conditions: Filter, choices: Choices, found: int = FOUND
+    topic: str, conditions: Filter, choices: Choices, limit: int = FOUND
 ) -> Question:
     """Return the question of an overview; raise InvalidInput for an empty topic."""
     if not topic.strip():
         raise InvalidInput("give a topic: words that memories about it would contain")
     bar = choices.min_confidence or LEAST_SURE
-    return Question(topic, conditions, found, fusion=choices.fusion, min_confidence=bar)
+    return Question(topic, conditions, limit, fusion=choices.fusion, min_confidence=bar)
 
 
 def overview(view: View, question: Question) -> Overview:
