@@ -35,89 +35,87 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
 
     `log` is None where no memory was made yet.
     """
-    seen = _last_arrivals(log) if log is not None else {}
-    since = {
-        name: connected_host.at
-        for name, connected_host in connecting.read_connections(install.home).hosts.items()
-    }
-    found: list[Finding] = []
+    arrivals = _last_arrivals(log) if log is not None else {}
+    connected = connecting.read_connections(install.home).hosts
+    findings: list[Finding] = []
     for host in HOSTS.values():
         try:
             if entries := connecting.entries_of_host(host, machine, install):
-                found += _settings(host, machine, install, entries)
-                found.append(_arrival(host, seen.get(host.name), since.get(host.name, 0), now))
+                findings += _check_settings(host, machine, install, entries)
+                since = connected[host.name].at if host.name in connected else 0
+                findings.append(_check_arrival(host, arrivals.get(host.name), since, now))
         except MnemologError as error:
-            found.append(Finding("warn", f"{host.title}: {error}", "mend that file"))
-    return found
+            findings.append(Finding("warn", f"{host.title}: {error}", "mend that file"))
+    return findings
 
 
-def _settings(
+def _check_settings(
     host: Host, machine: Machine, install: Install, entries: list[Any]
 ) -> Iterator[Finding]:
     again = f"run `mnemolog connect {host.name}`"
-    problems = [
-        *_missing_files(entries, install.platform),
-        *_wrong_port(entries, install),
-        *_stale_key(entries, install.key(host.name)),
-    ]
+    problems = list(_entry_problems(host, install, entries))
     for problem in problems:
         yield Finding("error", f"{host.title} {problem}", again)
     if not problems and not connecting.is_current(host, machine, install):
         yield Finding("warn", f"the hooks or MCP server of {host.title} are not up to date", again)
     for path in find_exposed_files(connecting.documents(host, machine, install)):
-        what = f"other users can read {path} and the key of {host.title} in it"
-        yield Finding("warn", what, f"chmod go= {path}")
+        text = f"other users can read {path} and the key of {host.title} in it"
+        yield Finding("warn", text, f"chmod go= {path}")
     yield from find_disabled_hooks(host, machine, install)
     if host.name == "codex":
         yield from _codex_trust(host, machine, install)
 
 
-def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
+def _check_arrival(host: Host, last: int | None, since: int, now: int) -> Finding:
     if host.read is None:
         return Finding("ok", f"{host.title} is connected; it runs no hooks, only the MCP server")
-    if seen is not None and seen >= since:
+    if last is not None and last >= since:
         return Finding("ok", f"{host.title} is connected, and its hooks arrive")
     if now - since < SOON_US:
         return Finding("ok", f"{host.title} is connected; none of its hooks has arrived yet")
-    what = f"{host.title} is connected, but none of its hooks has arrived since"
-    return Finding("warn", what, host.note or "start a new session in it, then look again")
+    text = f"{host.title} is connected, but none of its hooks has arrived since"
+    return Finding("warn", text, host.note or "start a new session in it, then look again")
 
 
 def _last_arrivals(log: EventLog) -> dict[str, int]:
-    """Return when each host's hooks were last heard, in microseconds UTC."""
-    seen: dict[str, int] = {}
+    """Return the time of the last event of each host's hooks, in microseconds UTC."""
+    arrivals: dict[str, int] = {}
     try:
         newest = integrity.readable_events(log, max(0, log.head() - LOOKED_AT))[0]
     except LogError:  # damage is another's finding
-        return seen
+        return arrivals
     for event in newest:
         if event.kind in _HOOK_KINDS and event.agent:
-            seen[event.agent] = event.at
-    return seen
+            arrivals[event.agent] = event.at
+    return arrivals
 
 
-def _missing_files(entries: list[Any], platform: str) -> Iterator[str]:
-    """Tell which of our files a host starts that are no more, as after an environment moved."""
-    files = {word for entry in entries for word in _words(entry, platform) if _is_file(word)}
-    for file in sorted(files):
-        if not Path(file).exists():
-            yield f"starts {file}, which no longer exists"
-
-
-def _is_file(word: str) -> bool:
-    path = Path(word)
-    return path.is_absolute() and path.name.startswith(_STARTED)
+def _entry_problems(host: Host, install: Install, entries: list[Any]) -> Iterator[str]:
+    """Yield what in our entries no longer fits: a moved environment, another port or token."""
+    for word in sorted({word for entry in entries for word in _words(entry, install.platform)}):
+        path = Path(word)
+        if path.is_absolute() and path.name.startswith(_STARTED) and not path.exists():
+            yield f"starts {word}, which no longer exists"
+    objects = [entry for entry in entries if isinstance(entry, dict)]
+    urls = {entry["url"] for entry in objects if "url" in entry}
+    ports = {int(match.group(1)) for url in urls if (match := _PORT.match(str(url)))}
+    for port in sorted(ports - {install.port}):
+        yield f"posts its events to port {port}, but the server's is {install.port}"
+    headers = [entry.get("headers") for entry in objects]
+    keys = {header.get("Authorization") for header in headers if isinstance(header, dict)}
+    if keys - {f"Bearer {install.key(host.name)}"}:
+        yield "sends a key that no longer opens the server: the token was changed"
 
 
 def _words(entry: Any, platform: str) -> Iterator[str]:
-    """Yield what the commands of an entry are made of."""
+    """Yield the words of an entry's commands."""
     if isinstance(entry, str):  # the text of a plugin, or of a program for a shell
         line = entry.splitlines()[-1] if entry.startswith("#!") else ""
         yield from _split(line, platform) if line else re.findall(r'"([^"\n]+)"', entry)
         return
     for value in (entry.get("command"), entry.get("args")):
         if isinstance(value, list):
-            yield from (one for one in value if isinstance(one, str))
+            yield from (word for word in value if isinstance(word, str))
         elif isinstance(value, str):
             yield from _split(value, platform)
 
@@ -130,20 +128,6 @@ def _split(line: str, platform: str) -> list[str]:
         return shlex.split(line)
     except ValueError:  # a quote that somebody left open
         return line.split()
-
-
-def _wrong_port(entries: list[Any], install: Install) -> Iterator[str]:
-    urls = {entry["url"] for entry in entries if isinstance(entry, dict) and "url" in entry}
-    ports = {int(match.group(1)) for url in urls if (match := _PORT.match(str(url)))}
-    for port in sorted(ports - {install.port}):
-        yield f"posts its events to port {port}, but the server's is {install.port}"
-
-
-def _stale_key(entries: list[Any], key: str) -> Iterator[str]:
-    headers = [entry.get("headers") for entry in entries if isinstance(entry, dict)]
-    sent = {header.get("Authorization") for header in headers if isinstance(header, dict)}
-    if sent - {f"Bearer {key}"}:
-        yield "sends a key that no longer opens the server: the token was changed"
 
 
 def _codex_trust(host: Host, machine: Machine, install: Install) -> Iterator[Finding]:
@@ -160,20 +144,20 @@ def _codex_trust(host: Host, machine: Machine, install: Install) -> Iterator[Fin
 
 
 def find_disabled_hooks(host: Host, machine: Machine, install: Install) -> Iterator[Finding]:
-    """Yield what is switched off; raise ConfigError for a file that does not parse."""
+    """Yield the switches that are off; raise ConfigError for a file that does not parse."""
     if host.switch is None:
         return
     place, off = host.switch.place, host.switch.off
     document = connecting.documents(host, machine, install)[host.switch.file]
     settings = settings_values(document)
     if _at(settings, place) is off:
-        what = f"{host.title} runs no hooks: `{'.'.join(map(str, place))}` is {str(off).lower()}"
-        yield Finding("warn", what, f"change that in {document.path}")
+        text = f"{host.title} runs no hooks: `{'.'.join(map(str, place))}` is {str(off).lower()}"
+        yield Finding("warn", text, f"change that in {document.path}")
     allowed = _at(settings, ("allowedHttpHookUrls",)) if host.name == "claude-code" else None
     url = install.url(host.name)
-    if isinstance(allowed, list) and not any(fnmatchcase(url, str(one)) for one in allowed):
-        what = f"{host.title} posts no hooks to {url}: `allowedHttpHookUrls` does not name it"
-        yield Finding("warn", what, f"add it to that list in {document.path}")
+    if isinstance(allowed, list) and not any(fnmatchcase(url, str(glob)) for glob in allowed):
+        text = f"{host.title} posts no hooks to {url}: `allowedHttpHookUrls` does not name it"
+        yield Finding("warn", text, f"add it to that list in {document.path}")
 
 
 def _at(settings: Any, place: Place) -> Any:

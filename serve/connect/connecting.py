@@ -10,7 +10,7 @@ import difflib
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -62,7 +62,7 @@ _decoder = msgspec.json.Decoder(Connections)
 
 
 def read_connections(home: Path) -> Connections:
-    """Return what the home knows; raise ConfigError where the file cannot be read."""
+    """Return the recorded connections; raise ConfigError where the file cannot be read."""
     path = connections_file(home)
     try:
         return _decoder.decode(path.read_bytes())
@@ -110,15 +110,15 @@ class FileChange(msgspec.Struct, frozen=True):
 
     def difference(self, context: int = 2) -> list[str]:
         """Return the lines of the unified difference, without line ends."""
-        old, new = _lines(self.before), _lines(self.after)
-        name = str(self.path)
-        from_, to = (os.devnull if data is None else name for data in (self.before, self.after))
-        found = difflib.unified_diff(old, new, from_, to, n=context, lineterm="")
-        return [line.rstrip("\r\n") for line in found]
+        both = self.before, self.after
+        old, new = (_text(data).splitlines(keepends=True) for data in both)
+        from_, to = (os.devnull if data is None else str(self.path) for data in both)
+        lines = difflib.unified_diff(old, new, from_, to, n=context, lineterm="")
+        return [line.rstrip("\r\n") for line in lines]
 
 
 def plan_change(document: Document, hold: OriginalFile | None, *, is_taken: bool) -> FileChange:
-    """Return what connecting, or disconnecting, makes of a file; raise ConfigError naming it."""
+    """Return the change of a file by connecting or disconnecting; raise ConfigError naming it."""
     before = _read(document.path)
     try:
         return (
@@ -140,7 +140,10 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
             return change
         try:
             real = change.path.resolve()
-            folders += [str(path) for path in _folders_to_make(real.parent)]
+            folder = real.parent
+            while not folder.exists():
+                folders.append(str(folder))
+                folder = folder.parent
             if _read(change.path) == change.before:
                 _write(real, change.after, is_program=change.document.is_program)
                 return change
@@ -151,15 +154,16 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
 
 
 def back_up(home: Path, name: str, changes: list[FileChange]) -> Path | None:
-    """Keep what the changed files hold in `<home>/backups/hosts`; return the folder, if any."""
-    kept = [change for change in changes if change.is_one and change.before is not None]
-    if not kept:
+    """Copy the changed files as they were to `<home>/backups/hosts`; return the folder, if any."""
+    changed = [change for change in changes if change.is_one and change.before is not None]
+    if not changed:
         return None
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     folder = home / "backups" / "hosts" / f"{stamp}-{name}"
     try:
-        for change in kept:
-            replace_file(folder / _flat(change.path), change.before or b"")
+        for change in changed:
+            name_of_path = "_".join(change.path.absolute().parts[1:])
+            replace_file(folder / name_of_path, change.before or b"")
     except OSError as error:
         raise LogReadOnly(f"{folder} cannot be written ({error.strerror})") from error
     for old in sorted(folder.parent.iterdir())[:-KEPT]:
@@ -168,16 +172,16 @@ def back_up(home: Path, name: str, changes: list[FileChange]) -> Path | None:
 
 
 def drop_folders(folders: list[str]) -> list[str]:
-    """Remove folders that we made and that hold nothing now; return those that are left."""
-    left = []
+    """Remove folders that we made and that are empty now; return the others."""
+    others = []
     for folder in sorted(folders, key=len, reverse=True):
         try:
             Path(folder).rmdir()
         except FileNotFoundError:
             continue
         except OSError:  # something lies in it
-            left.append(folder)
-    return left
+            others.append(folder)
+    return others
 
 
 def _change_to_add(
@@ -210,12 +214,12 @@ def _change_to_remove(
 
 
 def our_entries(document: Document) -> list[Any]:
-    """Return what is ours in a file; raise ConfigError, naming it, where it does not parse."""
+    """Return our entries in a file; raise ConfigError, naming it, where it does not parse."""
     return _ask_document(document, document.entries) or []
 
 
 def settings_values(document: Document) -> Any:
-    """Return what a file says, None where it says nothing; raise ConfigError as `entries` does."""
+    """Return a file's values, None where it is blank; raise ConfigError as `our_entries` does."""
     return _ask_document(document, document.values)
 
 
@@ -270,21 +274,6 @@ def _write(path: Path, data: bytes | None, *, is_program: bool) -> None:
         path.chmod(mode)
 
 
-def _folders_to_make(folder: Path) -> Iterator[Path]:
-    while not folder.exists():
-        yield folder
-        folder = folder.parent
-
-
-def _lines(data: bytes | None) -> list[str]:
-    return _text(data).splitlines(keepends=True)
-
-
-def _flat(path: Path) -> str:
-    """Return a file's name in a backup, which tells where it lay."""
-    return "_".join(path.absolute().parts[1:])
-
-
 class ConnectionPlan(msgspec.Struct, frozen=True):
     """What is to happen to a host's files; those that stay as they are stand there too."""
 
@@ -301,24 +290,22 @@ class ConnectionPlan(msgspec.Struct, frozen=True):
 def plan_connection(
     host: Host, machine: Machine, install: Install, *, rules: bool = True
 ) -> ConnectionPlan:
-    """Return what connecting changes; without `rules` they are taken out where they stand.
+    """Return the changes of connecting; without `rules` they are taken out where they stand.
 
     Raise ConfigError for a file that cannot be read or does not parse.
     """
-    known = _original_files(install.home, host)
-    files = documents(host, machine, install)
-    puts = [_plan_for(one, known, is_taken=False) for one in files]
-    puts += [_plan_for(one, known, is_taken=not rules) for one in _rules_documents(host, machine)]
-    return ConnectionPlan(host, install.home, False, tuple(puts))
+    changes = [
+        *_plan_changes(install.home, host, documents(host, machine, install), is_taken=False),
+        *_plan_changes(install.home, host, _rules_documents(host, machine), is_taken=not rules),
+    ]
+    return ConnectionPlan(host, install.home, False, tuple(changes))
 
 
 def plan_disconnection(host: Host, machine: Machine, install: Install) -> ConnectionPlan:
-    """Return what disconnecting changes; raise ConfigError as `plan_connection` does."""
-    known = _original_files(install.home, host)
+    """Return the changes of disconnecting; raise ConfigError as `plan_connection` does."""
     files = all_documents(host, machine, install)
-    return ConnectionPlan(
-        host, install.home, True, tuple(_plan_for(one, known, is_taken=True) for one in files)
-    )
+    changes = _plan_changes(install.home, host, files, is_taken=True)
+    return ConnectionPlan(host, install.home, True, tuple(changes))
 
 
 def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
@@ -345,9 +332,9 @@ def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
         connections = Connections(connections.hosts, tuple(dict.fromkeys(folders)))
         write_connections(plan.home, connections)
     if plan.is_taken:
-        left = {name: host for name, host in connections.hosts.items() if name != plan.host.name}
+        others = {name: host for name, host in connections.hosts.items() if name != plan.host.name}
         folders = drop_folders(folders)
-        write_connections(plan.home, Connections(left, tuple(folders) if left else ()))
+        write_connections(plan.home, Connections(others, tuple(folders) if others else ()))
     return backup
 
 
@@ -366,27 +353,29 @@ def _rules_documents(host: Host, machine: Machine) -> tuple[Document, ...]:
 
 
 def entries_of_host(host: Host, machine: Machine, install: Install) -> list[Any]:
-    """Return what is ours in the files that hooks and servers are read from; none: not connected.
+    """Return our entries in the files that hooks and servers are read from; none: not connected.
 
     Raise ConfigError for a file that does not parse.
     """
-    return [entry for one in documents(host, machine, install) for entry in our_entries(one)]
+    return [entry for file in documents(host, machine, install) for entry in our_entries(file)]
 
 
 def is_current(host: Host, machine: Machine, install: Install) -> bool:
     """Whether connecting again would leave the files with hooks and servers as they are."""
-    known = _original_files(install.home, host)
     files = documents(host, machine, install)
-    return not any(_plan_for(one, known, is_taken=False).is_one for one in files)
+    changes = _plan_changes(install.home, host, files, is_taken=False)
+    return not any(change.is_one for change in changes)
 
 
-def _original_files(home: Path, host: Host) -> dict[str, OriginalFile]:
+def _plan_changes(
+    home: Path, host: Host, files: Iterable[Document], *, is_taken: bool
+) -> Iterator[FileChange]:
+    """Yield the changes of some files of a host, one after the other."""
     connected = read_connections(home).hosts.get(host.name)
-    return connected.files if connected else {}
-
-
-def _plan_for(document: Document, known: dict[str, OriginalFile], *, is_taken: bool) -> FileChange:
-    try:
-        return plan_change(document, known.get(str(document.path)), is_taken=is_taken)
-    except ConfigError as error:
-        raise ConfigError(f"{error} (nothing was changed)") from error
+    originals = connected.files if connected else {}
+    for file in files:
+        try:
+            change = plan_change(file, originals.get(str(file.path)), is_taken=is_taken)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (nothing was changed)") from error
+        yield change

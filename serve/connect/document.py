@@ -6,7 +6,7 @@ before it is made, and made again where the file was changed meanwhile.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,25 @@ Part = HookEntries | ServerEntry
 
 
 def document(file: SettingsFile) -> Document:
-    """Return how a file is edited that a host declares."""
+    """Return the edits of a file that a host declares."""
     match file:
         case JsonFile():
             return _json_document(file)
         case TomlFile():
-            return _toml_document(file)
+            return Document(
+                file.path,
+                put=lambda text: text_edits.put_toml(text, file.table, SERVER, file.values),
+                take=lambda text, blanks: text_edits.take_toml(text, file.table, SERVER),
+                entries=lambda text: text_edits.toml_values(text, file.table, SERVER),
+                values=text_edits.parse_toml,
+            )
         case RulesFile():
-            return _rules_document(file)
+            return Document(
+                file.path,
+                put=lambda text: text_edits.put_marked(text, file.rules),
+                take=lambda text, blanks: text_edits.take_marked(text),
+                entries=lambda text: [file.rules] if text_edits.has_marks(text) else [],
+            )
         case OwnFile():
             return _own_document(file)
 
@@ -71,7 +82,12 @@ def _json_document(file: JsonFile) -> Document:
 
     def take(text: str, blanks: Blanks) -> str:
         for part in file.parts:
-            for place in _places(text, part):
+            if isinstance(part, HookEntries):
+                # the last first, so that the numbers of the others stay right
+                places = list(dict.fromkeys(hook.whole for hook in reversed(_hooks(text, part))))
+            else:
+                places = _entries(text, part)
+            for place in places:
                 text = json_edit.take_json(text, place, blanks)
         return text
 
@@ -83,27 +99,13 @@ def _json_document(file: JsonFile) -> Document:
     def values(text: str) -> Any:
         return parse_jsonc(text).value
 
-    places = tuple(_places_to_fill(file.parts))
-    return Document(file.path, put, take, entries, values, file.start, places)
-
-
-def _toml_document(file: TomlFile) -> Document:
-    return Document(
-        file.path,
-        put=lambda text: text_edits.put_toml(text, file.table, SERVER, file.values),
-        take=lambda text, blanks: text_edits.take_toml(text, file.table, SERVER),
-        entries=lambda text: text_edits.toml_values(text, file.table, SERVER),
-        values=text_edits.parse_toml,
-    )
-
-
-def _rules_document(file: RulesFile) -> Document:
-    return Document(
-        file.path,
-        put=lambda text: text_edits.put_marked(text, file.rules),
-        take=lambda text, blanks: text_edits.take_marked(text),
-        entries=lambda text: [file.rules] if text_edits.has_marks(text) else [],
-    )
+    containers: list[Place] = []
+    for part in file.parts:
+        if isinstance(part, HookEntries):
+            containers += [("hooks", event) for event in part.wanted]
+        else:
+            containers.append(part.newer or part.place)
+    return Document(file.path, put, take, entries, values, file.start, tuple(containers))
 
 
 def _own_document(file: OwnFile) -> Document:
@@ -121,7 +123,7 @@ def _own_document(file: OwnFile) -> Document:
     )
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _OurHook(msgspec.Struct, frozen=True):
     """A hook of ours in a file: its event, where it stands, and what to take out with it."""
 
     event: str
@@ -129,7 +131,7 @@ class _Found(msgspec.Struct, frozen=True):
     whole: Place
 
 
-def _hooks(text: str, part: HookEntries) -> list[_Found]:
+def _hooks(text: str, part: HookEntries) -> list[_OurHook]:
     """Return our hooks in the order of the file."""
     events = find_node(parse_jsonc(text), ("hooks",))
     hooks = []
@@ -137,28 +139,28 @@ def _hooks(text: str, part: HookEntries) -> list[_Found]:
         for group in event.node.children if isinstance(event.node.value, list) else ():
             place = ("hooks", event.key, group.key)
             if is_our_hook(group.node.value, part.host):
-                hooks.append(_Found(str(event.key), place, place))
+                hooks.append(_OurHook(str(event.key), place, place))
             else:
                 hooks += _in_group(str(event.key), place, group.node.value, part.host)
     return hooks
 
 
-def _in_group(event: str, place: Place, group: Any, host: str) -> list[_Found]:
+def _in_group(event: str, place: Place, group: Any, host: str) -> list[_OurHook]:
     handlers = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(handlers, list):
         return []
     ours = [number for number, handler in enumerate(handlers) if is_our_hook(handler, host)]
     places: list[Place] = [(*place, "hooks", number) for number in ours]
     is_whole = len(ours) == len(handlers)
-    return [_Found(event, other, place if is_whole else other) for other in places]
+    return [_OurHook(event, other, place if is_whole else other) for other in places]
 
 
 def _put_hooks(text: str, part: HookEntries) -> str:
     """Bring our hooks up to date where they stand, add what is missing, drop the rest."""
-    found = _hooks(text, part)
-    first = {one.event: one for one in reversed(found) if one.event in part.wanted}
-    for one in reversed([one for one in found if one not in first.values()]):
-        text = json_edit.take_json(text, one.place, {})
+    hooks = _hooks(text, part)
+    first = {hook.event: hook for hook in reversed(hooks) if hook.event in part.wanted}
+    for hook in reversed([hook for hook in hooks if hook not in first.values()]):
+        text = json_edit.take_json(text, hook.place, {})
     there = {hook.event: hook.place for hook in _hooks(text, part)}
     for event, handler in part.wanted.items():
         if event in there:
@@ -185,26 +187,11 @@ def _server_holder(text: str, part: ServerEntry) -> Place:
     return part.newer if newer is not None and not is_server else part.place
 
 
-def _places(text: str, part: Part) -> list[Place]:
-    """Return what is to be taken out, the last first, so that the numbers of the others hold."""
-    if isinstance(part, HookEntries):
-        return list(dict.fromkeys(hook.whole for hook in reversed(_hooks(text, part))))
-    return _entries(text, part)
-
-
 def _entries(text: str, part: Part) -> list[Place]:
     if isinstance(part, HookEntries):
         return [hook.place for hook in _hooks(text, part)]
     place = (*_server_holder(text, part), SERVER)
     return [place] if find_node(parse_jsonc(text), place) is not None else []
-
-
-def _places_to_fill(parts: tuple[Part, ...]) -> Iterator[Place]:
-    for part in parts:
-        if isinstance(part, HookEntries):
-            yield from (("hooks", event) for event in part.wanted)
-        else:
-            yield part.newer or part.place
 
 
 # Marks of our entries, which survive a move of our code or port
@@ -222,13 +209,9 @@ def is_our_hook(handler: Any, host: str) -> bool:
     url = handler.get("url")
     if isinstance(url, str) and re.match(_ROUTE.format(host), url):
         return True
-    return re.search(_CLIENT.format(host), " ".join(_handler_words(handler))) is not None
-
-
-def _handler_words(handler: dict[str, Any]) -> Iterator[str]:
+    words: list[str] = []
     for name in ("command", "args", "bash", "powershell"):
         value = handler.get(name)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list):
-            yield from (one for one in value if isinstance(one, str))
+        values = value if isinstance(value, list) else [value]
+        words += [word for word in values if isinstance(word, str)]
+    return re.search(_CLIENT.format(host), " ".join(words)) is not None

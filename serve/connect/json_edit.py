@@ -43,7 +43,7 @@ class Node(msgspec.Struct, frozen=True):
         return isinstance(self.value, dict | list)
 
     def child(self, key: Key) -> "Child | None":
-        """Return what is found under a key; the last one where it stands twice, as parsers do."""
+        """Return the child of a key; the last one where it stands twice, as parsers do."""
         return next((child for child in reversed(self.children) if child.key == key), None)
 
 
@@ -72,16 +72,22 @@ def parse_jsonc(text: str) -> Node:
 
 def find_node(node: Node, path: KeyPath) -> Node | None:
     """Return the value at a path; None where there is none."""
-    for key in path:
+    deepest, rest = _deepest(node, path)
+    return None if rest else deepest
+
+
+def _deepest(node: Node, path: KeyPath) -> tuple[Node, KeyPath]:
+    """Return the last value there is on a path, and the keys that lead on from it."""
+    for number, key in enumerate(path):
         child = node.child(key)
         if child is None:
-            return None
+            return node, path[number:]
         node = child.node
-    return node
+    return node, ()
 
 
 def after_gap(text: str, at: int) -> int:
-    """Return where white space and comments end."""
+    """Return the end of the white space and comments at a place."""
     if text[at : at + 1] not in _GAP_BEGINS:
         return at
     match = _GAP.match(text, at)
@@ -220,9 +226,12 @@ def take_json(text: str, path: KeyPath, blanks: Blanks) -> str:
             return text
         text = _without(text, holder, child, blanks.get(path[:-1], ""))
         path = path[:-1]
-        if path in blanks or not _is_blank(text, path):
+        if path in blanks:
             break
         root = parse_jsonc(text)
+        holder = find_node(root, path)
+        if holder is None or not _is_empty(text, holder):
+            break
     return text
 
 
@@ -238,19 +247,8 @@ def blanks_of(text: str, paths: Iterable[KeyPath]) -> dict[KeyPath, str]:
 
 
 def line_end(text: str) -> str:
-    """Return how the text ends its first line."""
+    """Return the line end of the text's first line."""
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
-
-
-def _deepest(root: Node, path: KeyPath) -> tuple[Node, KeyPath]:
-    """Return the last value there is on a path, and the keys that lead on from it."""
-    node = root
-    for number, key in enumerate(path):
-        child = node.child(key)
-        if child is None:
-            return node, path[number:]
-        node = child.node
-    return node, ()
 
 
 def _insert(text: str, holder: Node, label: str, value: Any) -> str:
@@ -285,12 +283,12 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
     end = gap + 1 if text[gap] == "," else child.end
     if number:
         comma = after_gap(text, holder.children[number - 1].end)
-        kept = _comments_before(text, comma + 1, child.start, end)
+        comments = _comments_before(text, comma + 1, child.start, end)
         if is_last and end == child.end:  # the comma before it was put there for its sake
-            return text[:comma] + kept + text[end:]
-        return text[: comma + 1] + kept + text[end:]
+            return text[:comma] + comments + text[end:]
+        return text[: comma + 1] + comments + text[end:]
     if not is_last:
-        return text[: child.start] + text[_after_space(text, end) :]
+        return text[: child.start] + text[end:].lstrip(" \t\r\n")
     inside = holder.start + 1
     if text[inside : child.start].strip() or text[end : holder.end - 1].strip():
         return text[:inside] + _comments_before(text, inside, child.start, end) + text[end:]
@@ -298,36 +296,25 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
 
 
 def _after_notes(text: str, start: int, stop: int | None = None) -> int:
-    """Return where the last comment after `start` ends; `start` where there is none."""
+    """Return the end of the last comment after `start`; `start` where there is none."""
     until = after_gap(text, start) if stop is None else stop
     return start + len(text[start:until].rstrip())
 
 
 def _comments_before(text: str, start: int, stop: int, end: int) -> str:
-    """Return the comments before what is taken out, `stop` to `end`.
+    """Return the comments from `start` on before what is taken out, `stop` to `end`.
 
     A comment that its line ends gets that line end, where none follows.
     """
     notes = text[start : _after_notes(text, start, stop)]
-    found = _NOTE.findall(notes)
-    needs_end = found and found[-1].startswith("//") and not _LINE_STOP.match(text, end)
+    comments = _NOTE.findall(notes)
+    needs_end = comments and comments[-1].startswith("//") and not _LINE_STOP.match(text, end)
     return notes + line_end(text) if needs_end else notes
-
-
-def _after_space(text: str, at: int) -> int:
-    while text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 def _is_empty(text: str, node: Node) -> bool:
     is_hollow = node.is_container and not node.children
     return is_hollow and not text[node.start + 1 : node.end - 1].strip()
-
-
-def _is_blank(text: str, path: KeyPath) -> bool:
-    node = find_node(parse_jsonc(text), path)
-    return node is not None and _is_empty(text, node)
 
 
 def _line_indent(text: str, at: int) -> str:

@@ -65,38 +65,29 @@ def _files(install: Install | None) -> Iterator[tuple[Path, str]]:
     market = {"name": name, "description": _SUMMARY, "owner": _AUTHOR, "plugins": [entry]}
     steps = _LOCAL_STEPS if install else _PORTABLE_STEPS
     readme = packaged_text("plugin.md").replace("STEPS", steps)
-    server = install.server() if install else {"command": NAME, "args": ["mcp"]}
-    yield _LIST, _json(market)
-    yield Path("README.md"), readme
-    yield plugin / ".claude-plugin" / "plugin.json", _json(_manifest())
-    yield plugin / "hooks" / "hooks.json", _json(_hooks(install))
-    yield plugin / ".mcp.json", _json({"mcpServers": {SERVER: {"type": "stdio", **server}}})
-    yield plugin / "skills" / "recall" / "SKILL.md", packaged_text("skill.md")
-    yield plugin / "README.md", readme
-
-
-def _manifest() -> dict[str, Any]:
     try:
-        known = version("mnemolog")
+        number = version("mnemolog")
     except PackageNotFoundError:  # run from a checkout that was not installed
-        known = "0.0.0"
-    return {
+        number = "0.0.0"
+    manifest = {
         "name": NAME,
-        "version": known,
+        "version": number,
         "description": _SUMMARY,
         "author": _AUTHOR,
         "license": "Apache-2.0",
         "keywords": ["memory", "recall", "local-first"],
     }
-
-
-def _hooks(install: Install | None) -> dict[str, Any]:
     anywhere = {"type": "command", "command": "mnemolog-hook claude-code", "timeout": TIMEOUT_S}
     group = {"hooks": [claude_code.command(install) if install else anywhere]}
-    return {
-        "description": _SUMMARY,
-        "hooks": {event: [group] for event in claude_code.PLUGIN_EVENTS},
-    }
+    events = {event: [group] for event in claude_code.PLUGIN_EVENTS}
+    server = install.server() if install else {"command": NAME, "args": ["mcp"]}
+    yield _LIST, _json(market)
+    yield Path("README.md"), readme
+    yield plugin / ".claude-plugin" / "plugin.json", _json(manifest)
+    yield plugin / "hooks" / "hooks.json", _json({"description": _SUMMARY, "hooks": events})
+    yield plugin / ".mcp.json", _json({"mcpServers": {SERVER: {"type": "stdio", **server}}})
+    yield plugin / "skills" / "recall" / "SKILL.md", packaged_text("skill.md")
+    yield plugin / "README.md", readme
 
 
 def _is_ours(listed: Path) -> bool:

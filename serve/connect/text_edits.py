@@ -18,9 +18,7 @@ from serve.connect.json_edit import BOM, line_end, position
 from store.home.errors import ConfigError
 from store.text.frame import RULES_BEGIN, RULES_END
 
-MOST_DEEP = (
-    100  # tables and lists: values are compared, and Python compares deeper ones only so far
-)
+MOST_DEEP = 100  # tables and lists: values are compared, which Python does only so deep
 
 Values = Mapping[str, str | list[str]]
 _KEY_LINE = re.compile(r"[A-Za-z0-9_-]+[ \t]*=[^\n]*(?:\n|$)")
@@ -36,8 +34,8 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ConfigError(f"a value cannot be read: {error}") from error
     level: list[Any] = [plain]
     for _ in range(MOST_DEEP):
-        inner = (one.values() if isinstance(one, dict) else one for one in level)
-        level = [one for some in inner for one in some if isinstance(one, dict | list)]
+        inner = (table.values() if isinstance(table, dict) else table for table in level)
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
         if not level:
             return plain
     raise ConfigError(f"its tables are nested more than {MOST_DEEP} deep")
@@ -53,7 +51,7 @@ def put_toml(text: str, table: str, name: str, values: Values) -> str:
     if there.get(name) == whole:
         return text
     wanted = plain | {table: there | {name: whole}}
-    return _first_right(_with(text, table, name, values, name in there), wanted)
+    return _first_right(_texts_with(text, table, name, values, name in there), wanted)
 
 
 def take_toml(text: str, table: str, name: str) -> str:
@@ -62,8 +60,8 @@ def take_toml(text: str, table: str, name: str) -> str:
     there = plain.get(table)
     if not isinstance(there, dict) or name not in there:
         return text
-    left = {key: value for key, value in there.items() if key != name}
-    return _first_right(_without(text, table, name), plain | {table: left}, table)
+    others = {key: value for key, value in there.items() if key != name}
+    return _first_right(_texts_without(text, table, name), plain | {table: others}, table)
 
 
 def toml_values(text: str, table: str, name: str) -> list[dict[str, Any]]:
@@ -72,10 +70,10 @@ def toml_values(text: str, table: str, name: str) -> list[dict[str, Any]]:
     return [there[name]] if isinstance(there, dict) and isinstance(there.get(name), dict) else []
 
 
-def _with(text: str, table: str, name: str, values: Values, is_there: bool) -> Iterator[str]:
+def _texts_with(text: str, table: str, name: str, values: Values, is_there: bool) -> Iterator[str]:
     if not is_there:
-        lines = [f"[{table}.{name}]", *(f"{key} = {_toml(values[key])}" for key in values)]
-        yield append_block(text, line_end(text).join(lines))
+        lines = [f"{key} = {tomlkit.item(value).as_string()}" for key, value in values.items()]
+        yield append_block(text, line_end(text).join([f"[{table}.{name}]", *lines]))
     document: Any = tomlkit.parse(text.removeprefix(BOM))
     tables = document.setdefault(table, tomlkit.table())
     ours = tables.setdefault(name, tomlkit.inline_table())
@@ -85,7 +83,7 @@ def _with(text: str, table: str, name: str, values: Values, is_there: bool) -> I
     yield text[: text.startswith(BOM)] + tomlkit.dumps(document)
 
 
-def _without(text: str, table: str, name: str) -> Iterator[str]:
+def _texts_without(text: str, table: str, name: str) -> Iterator[str]:
     header = rf"^\[{re.escape(table)}\.{re.escape(name)}(?:\.[^\n]*)?\][ \t\r]*(?:\n|$)"
     new = text
     while match := re.search(header, new, re.MULTILINE):
@@ -100,7 +98,7 @@ def _without(text: str, table: str, name: str) -> Iterator[str]:
 
 
 def _first_right(texts: Iterator[str], wanted: dict[str, Any], table: str = "") -> str:
-    """Return the first text that says what is wanted; `table` may be missing where it is empty."""
+    """Return the first text with the wanted values; `table` may be missing where it is empty."""
     other = {key: value for key, value in wanted.items() if key != table or value}
     for text in texts:
         try:
@@ -123,17 +121,13 @@ def append_block(text: str, block: str) -> str:
 
 
 def cut(text: str, start: int, stop: int) -> str:
-    """Return a text without a block that `appended` put there; `stop` may include its line end."""
+    """Return a text without a block of `append_block`; `stop` may include its line end."""
     end = line_end(text)
     before, after = text[:start], text[stop:]
     if text[start:stop].endswith("\n"):
         shorter = before.removesuffix(end)
         return (shorter if shorter.endswith("\n") else before) + after
     return before.removesuffix(end).removesuffix(end) + after
-
-
-def _toml(value: str | list[str]) -> str:
-    return tomlkit.item(value).as_string()
 
 
 # A block between two marked lines of a Markdown file; all around it stays as it is
