@@ -58,107 +58,111 @@ class Bearing(msgspec.Struct, frozen=True):
 
 
 def is_laid_down(memory: Memory) -> bool:
-    """Return whether a memory is the user's own word: a statement, or a rule that binds."""
+    """Whether a memory is the user's own word: a statement, or a rule that binds."""
     return memory.kind == STATEMENT or role(memory) == "rule"
 
 
 def bearings(view: View, conditions: Filter, deed: str) -> dict[str, Bearing]:
-    """Return what bears on a deed by its id, what bears most first; `deed` is a prompt's text."""
-    those = [other for other in rules(view, conditions) if role(other) == "rule"]
-    laid_down = _gather(view, [*those, *statements(view, conditions)])
-    held_words, held_topics = _words_and_topics(deed)
-    by_word = {word: laid_down.weight(laid_down.words[word]) for word in held_words}
-    by_topic = {topic: laid_down.weight(laid_down.topics[topic]) for topic in held_topics}
-    found = []
-    for memory, (its_words, its_topics), whole in laid_down.held:
-        shared = sum(by_word[word] for word in held_words & its_words)
-        same = sum(by_topic[topic] for topic in held_topics & its_topics)
-        found.append((shared + same, memory, shared, same, same / whole if whole else 0.0))
-    found.sort(key=lambda one: -one[0])
-    scores = [one[0] for one in found]
+    """Return the bearing of each rule and statement on a deed, by its id, the largest first.
+
+    `deed` is a prompt's text.
+    """
+    binding = [memory for memory in rules(view, conditions) if role(memory) == "rule"]
+    laid_down = _laid_down(view, [*binding, *statements(view, conditions)])
+    deed_words, deed_topics = _words_and_topics(deed)
+    by_word = {word: laid_down.weight(laid_down.words[word]) for word in deed_words}
+    by_topic = {topic: laid_down.weight(laid_down.topics[topic]) for topic in deed_topics}
+    scored = []
+    for memory, (its_words, its_topics), whole in laid_down.memories:
+        of_words = sum(by_word[word] for word in deed_words & its_words)
+        of_topics = sum(by_topic[topic] for topic in deed_topics & its_topics)
+        share = of_topics / whole if whole else 0.0
+        scored.append((of_words + of_topics, memory, of_words, of_topics, share))
+    scored.sort(key=lambda bearing: -bearing[0])
+    scores = [score for score, *_ in scored]
     return {
         memory.id: Bearing(
             memory,
-            shared,
-            same,
+            of_words,
+            of_topics,
             share,
             scores.index(score),
             score - (scores[place + 1] if place + 1 < len(scores) else 0.0),
-            len(found),
+            len(scored),
         )
-        for place, (score, memory, shared, same, share) in enumerate(found)
+        for place, (score, memory, of_words, of_topics, share) in enumerate(scored)
     }
 
 
 class LaidDown:
-    """Some rules and statements, and what is counted of them. Threads may share it."""
+    """Some rules and statements, and how many have each word and topic. Threads may share it.
+
+    `memories` has each with its words and topics, and the weight of all its topics.
+    """
 
     def __init__(self, memories: Sequence[Memory]) -> None:
-        held = [_words_and_topics(memory.content) for memory in memories]
-        self.size = len(held)
-        self.words = Counter(word for one in held for word in one[0])
-        self.topics = Counter(topic for one in held for topic in one[1])
-        self.held = [
-            (memory, one, sum(self.weight(self.topics[topic]) for topic in one[1]))
-            for memory, one in zip(memories, held, strict=True)
+        read = [_words_and_topics(memory.content) for memory in memories]
+        self.size = len(read)
+        self.words = Counter(word for its_words, _ in read for word in its_words)
+        self.topics = Counter(topic for _, its_topics in read for topic in its_topics)
+        self.memories = [
+            (memory, both, sum(self.weight(self.topics[topic]) for topic in both[1]))
+            for memory, both in zip(memories, read, strict=True)
         ]
-        self._memories = memories
 
     def weight(self, count: int) -> float:
-        """Return how much a word or topic tells that so many hold."""
+        """Return the weight of a word or topic that so many of them have."""
         return math.log(1.0 + (self.size - count + 0.5) / (count + 0.5))
 
     @cached_property
     def rules(self) -> Rules:
-        return Rules(self._memories)
+        return Rules(memory for memory, *_ in self.memories)
 
     @cached_property
     def named(self) -> list[tuple[Memory, frozenset[str]]]:
         """The memories, each with the words that may name a file or a command."""
-        return [(memory, frozenset(words(memory.content))) for memory in self._memories]
+        return [(memory, frozenset(words(memory.content))) for memory, *_ in self.memories]
 
     @cached_property
     def names(self) -> Counter[str]:
-        return Counter(word for _, some in self.named for word in some)
+        return Counter(name for _, its_names in self.named for name in its_names)
 
 
-_KEPT = 16  # sets of statements whose counts are kept
+_CACHED = 16  # sets of statements whose counts are cached
 
 
 @dataclass(frozen=True)
 class RowStatements:
-    """The statements of one snapshot by project, with their rows. Threads may share it."""
+    """The statements of one snapshot by project, with their rows. Threads may share it.
+
+    Use `snapshots.once(RowStatements)`.
+    """
 
     snapshots: Snapshots
     by_project: dict[str | None, list[tuple[int, Memory]]] = field(default_factory=dict)
-    gathered: dict[tuple[str, ...], LaidDown] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, snapshots: Snapshots) -> "RowStatements":
-        """Use `snapshots.once(RowStatements.of)`."""
-        return cls(snapshots)
+    laid_down: dict[tuple[str, ...], LaidDown] = field(default_factory=dict)  # by the ids
 
     def in_project(self, conditions: Filter) -> list[tuple[int, Memory]]:
         """Return the newest statements of a project, and of none, that the user made."""
         if conditions.project not in self.by_project:
             rows = self.snapshots.rows
             mask = Filter(conditions.now, conditions.project, kinds=(STATEMENT,)).mask(rows)
-            found = np.flatnonzero(mask & rows.equal("trust", tuple(sorted(MAY_RULE))))
-            newest = found[np.argsort(-rows.created_at[found], kind="stable")][:MOST].tolist()
+            stated = np.flatnonzero(mask & rows.equal("trust", tuple(sorted(MAY_RULE))))
+            newest = stated[np.argsort(-rows.created_at[stated], kind="stable")][:MOST].tolist()
             self.by_project[conditions.project] = list(zip(newest, rows.take(newest), strict=True))
         return self.by_project[conditions.project]
 
 
-def _gather(view: View, memories: Sequence[Memory]) -> LaidDown:
-    """Return what is counted of some memories; kept as long as the snapshot is served."""
-    kept = view.snapshots.once(RowStatements.of).gathered
+def _laid_down(view: View, memories: Sequence[Memory]) -> LaidDown:
+    """Return the counts of some memories; they are cached as long as the snapshot is served."""
+    cache = view.snapshots.once(RowStatements).laid_down
     ids = tuple(memory.id for memory in memories)
-    down = kept.get(ids)
-    if down is None:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        down = kept[ids] = LaidDown(memories)
-    return down
+    laid_down = cache.get(ids)
+    if laid_down is None:
+        if len(cache) >= _CACHED:
+            cache.clear()
+        laid_down = cache[ids] = LaidDown(memories)
+    return laid_down
 
 
 def statements(view: View, conditions: Filter) -> list[Memory]:
@@ -166,15 +170,18 @@ def statements(view: View, conditions: Filter) -> list[Memory]:
     tail = view.tail
     memories = [
         memory
-        for row, memory in view.snapshots.once(RowStatements.of).in_project(conditions)
+        for row, memory in view.snapshots.once(RowStatements).in_project(conditions)
         if not tail.is_hidden(row)
         and (memory.expires_at is None or memory.expires_at > conditions.now)
     ]
     slots = np.flatnonzero(tail.live & tail.columns.equal("kind", (STATEMENT,)))
-    said = tail.take(slots.tolist()) if len(slots) else []
     return [
         *memories,
-        *(memory for memory in said if memory.trust in MAY_RULE and conditions.accepts(memory)),
+        *(
+            memory
+            for memory in tail.take(slots.tolist())
+            if memory.trust in MAY_RULE and conditions.accepts(memory)
+        ),
     ]
 
 
@@ -204,17 +211,17 @@ def statements_for_tool(
     """Return the user's statements about a command line about to run, or files about to be edited;
     those at rest or held are left out.
     """
-    those = statements(view, conditions)
-    if not those:
+    memories = statements(view, conditions)
+    if not memories:
         return []
-    stated = _gather(view, those)
+    stated = _laid_down(view, memories)
     matches = {
         match.memory.id: match for match in (stated.rules.of_command(command) if command else ())
     }
     matches |= {match.memory.id: match for path in files for match in stated.rules.of_file(path)}
     for about, names, least in _names(command, files):
-        for memory, its_words in stated.named:
-            shared = names & its_words
+        for memory, its_names in stated.named:
+            shared = names & its_names
             if len(shared) >= least and any(stated.names[word] <= _RARE for word in shared):
                 matches.setdefault(memory.id, RuleMatch(memory, about[:MAX_ABOUT], False))
     return [

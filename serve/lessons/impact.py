@@ -30,7 +30,7 @@ def wilson(good: int, of: int) -> tuple[float, float]:
 
 
 def difference(good: int, of: int, other_good: int, other_of: int) -> "Impact":
-    """Return how much larger the first share is than the other."""
+    """Return the first share less the other, with its 95 % interval."""
     from mnemolog.wire import Impact  # 40 ms, and the rules before a tool need none
 
     first, other = good / of, other_good / other_of
@@ -63,7 +63,7 @@ def likely_followed(counts: Mapping[str, int]) -> float:
 
 
 def is_at_rest(counts: Mapping[str, int], *, pinned: bool) -> bool:
-    """Return whether a lesson is no longer said before a tool, because nobody goes by it.
+    """Whether a lesson is no longer shown before a tool, because nobody follows it.
 
     So it is where even the upper end of the 95 % interval of how often it is followed lies below
     0.3: after nine verdicts none of which was "followed", or fifteen with one. It is recalled all

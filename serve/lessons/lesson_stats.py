@@ -60,10 +60,10 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def statistics(view: View, log: EventLog, conditions: Filter) -> Statistics:
-    """Return how the lessons stand that may come back."""
+    """Return the statistics of the lessons that may come back."""
     tally = _tally(view, log)
     may_come = {memory.id: memory for memory in rules(view, conditions)}
-    standings = [
+    lessons = [
         LessonStats(
             may_come[id_],
             counts,
@@ -72,13 +72,13 @@ def statistics(view: View, log: EventLog, conditions: Filter) -> Statistics:
         for id_, counts in tally.lessons.items()
         if id_ in may_come
     ]
-    standings.sort(key=lambda stats: (-stats.counts["surfaced"], -stats.counts["last_surfaced_at"]))
+    lessons.sort(key=lambda stats: (-stats.counts["surfaced"], -stats.counts["last_surfaced_at"]))
     drafts = _waiting_rows(view, tally, conditions, may_come)
-    return Statistics(tuple(standings), len(may_come) - len(standings), drafts)
+    return Statistics(tuple(lessons), len(may_come) - len(lessons), drafts)
 
 
 def waiting_lessons(view: View, log: EventLog, conditions: Filter) -> tuple[dict[str, Any], ...]:
-    """Return what `statistics` has as `drafts`."""
+    """Return the `drafts` of `statistics`."""
     may_come = {rule.id: rule for rule in rules(view, conditions)}
     return _waiting_rows(view, _tally(view, log), conditions, may_come)
 
@@ -118,7 +118,18 @@ def stats_json(found: Statistics) -> dict[str, Any]:
     return {
         "lessons": [_lesson_json(stats) for stats in found.lessons],
         "never_shown": found.never,
-        "drafts": [_draft(row) for row in found.drafts],
+        "drafts": [
+            {
+                "id": row["id"],
+                "at": isoformat(row["at"]),
+                "project": row["project"],
+                "session": row["session"],
+                "because": row["because"],
+                "kind": row["draft"].get("kind"),
+                "text": row["draft"].get("content"),
+            }
+            for row in found.drafts
+        ],
     }
 
 
@@ -142,37 +153,21 @@ def _lesson_json(stats: LessonStats) -> dict[str, Any]:
 
 
 def _waiting_memory(memory: Memory) -> dict[str, Any]:
-    """Return a statement, an agent's lesson or held advice as what waits for a person's yes."""
-    held = hazard_of(memory)
-    own = "statement" if memory.kind == STATEMENT else "lesson of an agent"
+    """Return a statement, an agent's lesson or held advice as a row of what waits for a yes."""
+    hazard = hazard_of(memory)
+    sort = "statement" if memory.kind == STATEMENT else "lesson of an agent"
+    kind: str | None = memory.kind  # of the rule that a yes makes of it
+    if memory.kind == STATEMENT:
+        kind = rule_kind(memory.insight_type)
+    elif memory.kind == "insight":
+        kind = memory.insight_type
     return {
         "id": memory.id,
         "at": memory.created_at,
         "project": memory.project,
         "session": memory.session,
-        "because": f"held back from agents: {held}" if held else None,
+        "because": f"held back from agents: {hazard}" if hazard else None,
         "is_memory": True,
-        "sort": "note held back from agents" if held else own,
-        "draft": {
-            "kind": _accepted_kind(memory),
-            "content": shown_text(memory),
-        },
-    }
-
-
-def _accepted_kind(memory: Memory) -> str | None:
-    if memory.kind == STATEMENT:
-        return rule_kind(memory.insight_type)
-    return memory.insight_type if memory.kind == "insight" else memory.kind
-
-
-def _draft(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "at": isoformat(row["at"]),
-        "project": row["project"],
-        "session": row["session"],
-        "because": row["because"],
-        "kind": row["draft"].get("kind"),
-        "text": row["draft"].get("content"),
+        "sort": "note held back from agents" if hazard else sort,
+        "draft": {"kind": kind, "content": shown_text(memory)},
     }

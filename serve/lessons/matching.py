@@ -35,20 +35,20 @@ class RuleMatch(msgspec.Struct, frozen=True):
 
 
 def forbids(rule: Wording, call: Call) -> bool:
-    """Return whether a rule speaks against a call."""
+    """Whether a rule speaks against a call."""
     is_wanted = any(command.is_called_by(call) for command in rule.wanted)
     return not is_wanted and any(command.is_called_by(call) for command in rule.forbidden)
 
 
 def wants(rule: Wording, call: Call) -> bool:
-    """Return whether a call is what a rule wants."""
+    """Whether a rule wants a call."""
     if any(command.is_called_by(call) for command in rule.wanted):
         return True
     return not efforts(call).isdisjoint(rule.efforts)
 
 
 def is_occasion(rule: Wording, call: Call) -> bool:
-    """Return whether a call is when a rule matters; what it wants is never the occasion for it."""
+    """Whether a rule matters at a call; what it wants is never the occasion for it."""
     if wants(rule, call) or any(
         command.without_flags.is_called_by(call) for command in rule.wanted
     ):
@@ -57,11 +57,7 @@ def is_occasion(rule: Wording, call: Call) -> bool:
 
 
 def is_untouchable(rule: Wording, path: str) -> bool:
-    return any(is_matched(one, path) for one in rule.untouched)
-
-
-def is_about_file(rule: Wording, path: str) -> bool:
-    return any(is_matched(file, path) for file in rule.files)
+    return any(is_matched(glob, path) for glob in rule.untouched)
 
 
 class Rules:
@@ -73,41 +69,39 @@ class Rules:
         self._others: list[tuple[Memory, Wording]] = []  # any command may be theirs
         self._files: list[tuple[Memory, Wording]] = []
         for memory in memories:
-            self._add(memory, parse_wording(memory.content))
-
-    def _add(self, memory: Memory, rule: Wording) -> None:
-        commands = [
-            *rule.forbidden,
-            *(occasion.command for occasion in rule.occasions if occasion.command),
-        ]
-        for name in dict.fromkeys(
-            program(command.words[0]) if command.words else "" for command in commands
-        ):
-            by_name = self._programs.setdefault(name, []) if name else self._others
-            by_name.append((memory, rule))
-        for effort in dict.fromkeys(
-            occasion.effort for occasion in rule.occasions if occasion.effort
-        ):
-            self._efforts.setdefault(effort, []).append((memory, rule))
-        if any(occasion.stem for occasion in rule.occasions):
-            self._others.append((memory, rule))
-        if rule.untouched or rule.files:
-            self._files.append((memory, rule))
+            rule = parse_wording(memory.content)
+            commands = [
+                *rule.forbidden,
+                *(occasion.command for occasion in rule.occasions if occasion.command),
+            ]
+            for name in dict.fromkeys(
+                program(command.words[0]) if command.words else "" for command in commands
+            ):
+                by_name = self._programs.setdefault(name, []) if name else self._others
+                by_name.append((memory, rule))
+            for effort in dict.fromkeys(
+                occasion.effort for occasion in rule.occasions if occasion.effort
+            ):
+                self._efforts.setdefault(effort, []).append((memory, rule))
+            if any(occasion.stem for occasion in rule.occasions):
+                self._others.append((memory, rule))
+            if rule.untouched or rule.files:
+                self._files.append((memory, rule))
 
     def of_command(self, line: str, before: Sequence[str] = ()) -> list[RuleMatch]:
         """Return the rules that a command line names; `before` are lines that ran already: of what
         a rule wants on an occasion, what was done need not be said again.
         """
         matches: dict[str, RuleMatch] = {}
-        done = [call for one in before for call in calls(one)]
+        made = [call for earlier in before for call in calls(earlier)]
         for call in calls(line):
-            done.append(call)  # "ruff check && git commit": what is wanted stands before it
-            for memory, rule in self._with(call):
+            made.append(call)  # "ruff check && git commit": what is wanted stands before it
+            for memory, rule in self._may_name(call):
                 if memory.id in matches:
                     continue
                 if forbids(rule, call):
                     matches[memory.id] = RuleMatch(memory, about(call), True)
-                elif is_occasion(rule, call) and not any(wants(rule, other) for other in done):
+                elif is_occasion(rule, call) and not any(wants(rule, other) for other in made):
                     matches[memory.id] = RuleMatch(memory, about(call), False)
         return list(matches.values())
 
@@ -117,12 +111,12 @@ class Rules:
         for memory, rule in self._files:
             if is_untouchable(rule, path):
                 matches.append(RuleMatch(memory, path[:MAX_ABOUT], True))
-            elif is_about_file(rule, path):
+            elif any(is_matched(glob, path) for glob in rule.files):
                 matches.append(RuleMatch(memory, path[:MAX_ABOUT], False))
         return matches
 
-    def of_words(self, words: Sequence[str], asked: frozenset[str]) -> list[RuleMatch]:
-        """Return the rules about programs or files that words name, or about what is `asked`."""
+    def of_words(self, words: Sequence[str], wanted: frozenset[str]) -> list[RuleMatch]:
+        """Return the rules about programs or files that words name, or about `wanted` efforts."""
         matches: dict[str, RuleMatch] = {}
         for word in words:
             for memory, rule in self._programs.get(word, ()):
@@ -130,12 +124,13 @@ class Rules:
                 matches.setdefault(memory.id, RuleMatch(memory, word, is_forbidden))
             if "/" in word or "." in word:
                 matches |= {match.memory.id: match for match in self.of_file(word)}
-        for effort in asked:
+        for effort in wanted:
             for memory, _ in self._efforts.get(effort, ()):
                 matches.setdefault(memory.id, RuleMatch(memory, effort, False))
         return list(matches.values())
 
-    def _with(self, call: Call) -> Iterable[tuple[Memory, Wording]]:
+    def _may_name(self, call: Call) -> Iterable[tuple[Memory, Wording]]:
+        """Yield the rules that a call may be named by; some of them twice."""
         for form in call.forms:
             yield from self._programs.get(program(form[0]), ())
         for effort in efforts(call):
@@ -144,7 +139,7 @@ class Rules:
 
 
 def about(call: Call) -> str:
-    """Return a call as it is told of."""
+    """Return the text of a call, cut."""
     return " ".join(call.forms[0])[:MAX_ABOUT]
 
 
@@ -160,33 +155,34 @@ def judge_lesson(
     """
     if not (rule.names_anything or rule.wanted):
         return None
-    deeds = _without(shown, after) if shown.place == "tool" else list(after)
-    found: Judged = ("not_applicable", None)
+    deeds = _without_its_call(shown, after) if shown.place == "tool" else list(after)
+    verdict: Judged = ("not_applicable", None)
     if shown.about and is_untouchable(rule, shown.about) and len(deeds) == len(after):
-        found = ("followed", shown.about)  # it was about to be edited, and was not
-    done = [call for act in before for call in _calls(act)]
+        verdict = ("followed", shown.about)  # it was about to be edited, and was not
+    made = [call for act in before for call in _calls(act)]
     for deed in deeds:
         for call in _calls(deed):
-            found = _of_call(rule, call, done) or found
-            done.append(call)
-        touched = [path for path in _edits(deed) if is_untouchable(rule, path)]
-        found = ("ignored", touched[0][:MAX_ABOUT]) if touched else found
-    return found
+            verdict = _judge_call(rule, call, made) or verdict
+            made.append(call)
+        if deed.doing == "edit" and deed.passed is not False:
+            touched = [path for path in deed.files if is_untouchable(rule, path)]
+            verdict = ("ignored", touched[0][:MAX_ABOUT]) if touched else verdict
+    return verdict
 
 
-def _of_call(rule: Wording, call: Call, done: Sequence[Call]) -> Judged | None:
+def _judge_call(rule: Wording, call: Call, made: Sequence[Call]) -> Judged | None:
     if forbids(rule, call):
         return "ignored", about(call)
     if wants(rule, call):
         return "followed", about(call)
     if is_occasion(rule, call) and (rule.wanted or rule.efforts):
-        is_done = any(wants(rule, other) for other in done)
+        is_done = any(wants(rule, other) for other in made)
         return "followed" if is_done else "ignored", about(call)
     return None
 
 
-def _without(shown: Surfaced, after: Sequence[Acted]) -> list[Acted]:
-    """Return what was done but for the call that the lesson was shown before."""
+def _without_its_call(shown: Surfaced, after: Sequence[Acted]) -> list[Acted]:
+    """Return the acts but for the call that the lesson was shown before."""
     for place, deed in enumerate(after):
         if shown.about in {*map(about, _calls(deed)), *(path[:MAX_ABOUT] for path in deed.files)}:
             return [*after[:place], *after[place + 1 :]]
@@ -197,26 +193,22 @@ def _calls(deed: Acted) -> Sequence[Call]:
     return calls(deed.command) if deed.command else ()
 
 
-def _edits(deed: Acted) -> Sequence[str]:
-    return deed.files if deed.doing == "edit" and deed.passed is not False else ()
-
-
 _TRIED: tuple[Effort, ...] = ("test", "build", "lint", "deploy")
 
 
 def outcomes(turn: Sequence[Acted], earlier: Sequence[Acted]) -> list[Outcome]:
-    """Return how each effort of a turn stood in the end; `earlier` is what was done before it.
+    """Return the last result of each effort of a turn; `earlier` are the acts before it.
 
     An effort was before as it last was in an earlier turn, else as the turn's first try was.
     """
-    found = []
+    results = []
     for effort in _TRIED:
         tries = _tries(turn, effort)
         if tries:
             past = _tries(reversed(earlier), effort)
             before = past[0] if past else tries[0] if len(tries) > 1 else None
-            found.append(Outcome(effort=effort, passed=tries[-1], before=before))
-    return found
+            results.append(Outcome(effort=effort, passed=tries[-1], before=before))
+    return results
 
 
 def _tries(acted: Iterable[Acted], effort: Effort) -> list[bool]:

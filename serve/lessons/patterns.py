@@ -44,14 +44,14 @@ class Command(msgspec.Struct, frozen=True):
     where: str | None = None
 
     def is_called_by(self, call: Call) -> bool:
-        return any(self._is(form) for form in call.forms)
+        return any(self._matches(form) for form in call.forms)
 
     @property
     def without_flags(self) -> "Command":
         """The same command, with whatever options: `pytest -q` as well as `pytest`."""
         return Command(self.words, frozenset(), self.where) if self.words else self
 
-    def _is(self, form: Words) -> bool:
+    def _matches(self, form: Words) -> bool:
         named, flags, rest = _parts(form)
         if not self.words:
             return self.flags <= flags
@@ -78,11 +78,11 @@ class Occasion(msgspec.Struct, frozen=True):
             return self.command.is_called_by(call)
         if self.effort is not None:
             return self.effort in efforts(call)
-        return any(_begins(form, self.stem) for form in call.forms if self.stem)
-
-
-def _begins(form: Words, stem: str) -> bool:
-    return any(word.lower().startswith(stem) for word in _parts(form)[0][:2])
+        return self.stem is not None and any(
+            word.lower().startswith(self.stem)
+            for form in call.forms
+            for word in _parts(form)[0][:2]
+        )
 
 
 @lru_cache(maxsize=512)
@@ -109,22 +109,22 @@ def _parts(form: Words) -> tuple[Words, frozenset[str], Words]:
 
 
 def _flags(name: str, subcommand: str, word: str) -> set[str]:
-    """Return the options that one word stands for: `-rf` are two, `--depth=1` is `--depth`."""
+    """Return the options of one word: `-rf` are two, `--depth=1` is `--depth`."""
     if word.startswith("--"):
         return {word.partition("=")[0]}
-    single = {f"-{letter}" for letter in word[1:] if letter.isalpha()}
-    known = {
-        _SHORT.get((name, subcommand, one), _SHORT.get((name, "", one), one)) for one in single
+    letters = {f"-{letter}" for letter in word[1:] if letter.isalpha()}
+    in_full = {
+        _SHORT.get((name, subcommand, flag), _SHORT.get((name, "", flag), flag)) for flag in letters
     }
-    return known | {word}
+    return in_full | {word}
 
 
 def command(words: Words, where: str | None = None) -> Command:
     """Return the pattern of a command line's words."""
     named, flags, _ = _parts(words)
-    own = {flag for flag in flags if flag.startswith("--") or len(flag) == 2}
-    return Command((program(words[0]) if "/" not in words[0] else _path(words[0]), *named),
-                   frozenset(own), where)  # fmt: skip
+    name = program(words[0]) if "/" not in words[0] else _path(words[0])
+    own = frozenset(flag for flag in flags if flag.startswith("--") or len(flag) == 2)
+    return Command((name, *named), own, where)
 
 
 def _is_program(wanted: str, called: str) -> bool:
@@ -139,8 +139,8 @@ def _path(word: str) -> str:
 
 
 def is_matched(written: str, path: str) -> bool:
-    """Return whether a path, with forward slashes, is one a glob speaks of: `generated/*.py` lies
-    anywhere below, `migrations/` is all in such a folder, `**` is any number of folders.
+    """Whether a glob matches a path with forward slashes: `generated/*.py` may lie anywhere below,
+    `migrations/` is all in such a folder, `**` is any number of folders.
     """
     parts = path.split("/")
     places = {0}  # parts that are matched so far; a step at a time, so no path is dear
@@ -156,12 +156,11 @@ def is_matched(written: str, path: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _segments(written: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Return what a glob's folders and file are matched with; None is any number of folders."""
+    """Return a pattern for each folder and the file of a glob; None is any number of folders."""
     names = _path(written).lstrip("/").split("/")
     names = [*names[:-1], "**"] if not names[-1] else names
-    return None, *(None if name == "**" else _segment(name) for name in names)
-
-
-def _segment(name: str) -> re.Pattern[str]:
     # [id].tsx is a file's name
-    return re.compile(fnmatch.translate(name.replace("[", "[[]")))
+    globs = [
+        None if name == "**" else fnmatch.translate(name.replace("[", "[[]")) for name in names
+    ]
+    return None, *(None if glob is None else re.compile(glob) for glob in globs)

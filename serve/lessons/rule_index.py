@@ -28,11 +28,8 @@ from store.text.text_features import MAY_RULE, RULE_KINDS
 def tail_rules(view: View) -> list[Memory]:
     """Return the rules that were made or changed since the snapshot."""
     tail = view.tail
-    mask = tail.live & tail.columns.equal("kind", KINDS)
-    slots = np.flatnonzero(mask)
-    return (
-        [memory for memory in tail.take(slots.tolist()) if is_lesson(memory)] if len(slots) else []
-    )
+    slots = np.flatnonzero(tail.live & tail.columns.equal("kind", KINDS))
+    return [memory for memory in tail.take(slots.tolist()) if is_lesson(memory)]
 
 
 def rules(view: View, conditions: Filter) -> list[Memory]:
@@ -61,41 +58,42 @@ def rules_for_tool(
         of_files = [match for path in files for match in among.of_file(path)]
         return [*(among.of_command(command, before) if command else ()), *of_files]
 
-    return _awake(view, _find_rules(view, conditions, look))
+    return _find_rules(view, conditions, look)
 
 
 def rules_for_prompt(view: View, conditions: Filter, prompt: str) -> list[RuleMatch]:
-    """Return the rules that name a program or file a prompt names, or what it asks to be done.
+    """Return the rules that name a program or file a prompt names, or an effort it asks for.
 
-    In the order of `named_by_tool`; those at rest are left out.
+    In the order of `rules_for_tool`; those at rest or held are left out.
     """
     words, wanted = requested_work(prompt)
     if not words and not wanted:
         return []
-    return _awake(view, _find_rules(view, conditions, lambda among: among.of_words(words, wanted)))
+    return _find_rules(view, conditions, lambda among: among.of_words(words, wanted))
 
 
 def rests(view: View, memory: Memory) -> bool:
-    """Return whether a memory is a lesson that nobody goes by, as of the last build."""
+    """Whether a memory is a lesson that nobody follows, as of the last build."""
     return is_at_rest(_counts(view, memory.id), pinned=memory.pinned)
-
-
-def _awake(view: View, matches: list[RuleMatch]) -> list[RuleMatch]:
-    return [
-        match for match in matches if not rests(view, match.memory) and not is_held(match.memory)
-    ]
 
 
 def _find_rules(
     view: View, conditions: Filter, look: Callable[[Rules], list[RuleMatch]]
 ) -> list[RuleMatch]:
+    """Return the rules of `look` that may be shown, in the order of `rules_for_tool`."""
     matches = {
         match.memory.id: match
         for match in look(view.snapshots.once(RowRules.of).index)
         if _is_current(view, match.memory)
     }
     matches |= {match.memory.id: match for match in look(Rules(tail_rules(view)))}
-    passing = [match for match in matches.values() if conditions.accepts(match.memory)]
+    passing = [
+        match
+        for match in matches.values()
+        if conditions.accepts(match.memory)
+        and not rests(view, match.memory)
+        and not is_held(match.memory)
+    ]
     return sorted(
         passing,
         key=lambda match: (
@@ -107,7 +105,7 @@ def _find_rules(
 
 
 def _counts(view: View, id_: str) -> Counts:
-    """Return what the last build counted of a lesson."""
+    """Return the counts of a lesson in the last build."""
     lessons = view.snapshots.lessons
     return Counts() if lessons is None else lessons.of(id_)
 

@@ -25,18 +25,9 @@ _PARENTHESIS = 40  # tokens; a longer one is read like the rest
 Mode = Literal["forbid", "want", "occasion", "off"]
 
 
-def read_clauses(text: str) -> "ClauseReader":
-    """Return all that a text's clauses say."""
-    reading = ClauseReader(rule_tokens.tokenize_rule(text))
-    while reading.at < len(reading.tokens):
-        reading.step()
-    reading.settle()
-    return reading
-
-
 @dataclass
 class ClauseReader:
-    """A text being read: where we are, and what was said so far.
+    """A text being read: where we are, and what it named so far.
 
     `untouched` and `files` are globs.
     """
@@ -44,7 +35,7 @@ class ClauseReader:
     tokens: list[Token]
     at: int = 0
     mode: Mode | None = None
-    verb: str | None = None  # what is said to be done: run or edit
+    verb: str | None = None  # run or edit
     is_start: bool = True  # of a clause
     forbidden: list[Command] = field(default_factory=list)
     wanted: list[Command] = field(default_factory=list)
@@ -78,11 +69,19 @@ class ClauseReader:
     def _stop(self, mark: str) -> None:
         self.is_start = True
         if mark == ",":
-            if self.mode in ("occasion", "off") or self._is_for_itself():
+            if self.mode in ("occasion", "off"):
                 self.mode = None
+            elif (name := self._name_at(self.at)) is not None:
+                # the name begins something of its own: "no npm, pnpm only"
+                if self._word_at(self.at + name.tokens) in rule_tokens.FOR_ITSELF:
+                    self.mode = None
             return
         if mark == "(":
-            self._skip_to(")")
+            for place in range(self.at, min(self.at + _PARENTHESIS, len(self.tokens))):
+                if self.tokens[place].is_stop and self.tokens[place].text == ")":
+                    self.at = place + 1
+                    self.is_start = False
+                    return
             return
         if mark == ":" and (self.forbidden[self.since :] or self.wanted):
             self.mode = "off"  # the reason follows
@@ -93,28 +92,16 @@ class ClauseReader:
             self.since = len(self.forbidden)
 
     def settle(self) -> None:
-        """Take the topics of which nothing more was said as what is wanted."""
+        """Take the efforts among the topics that nothing followed as wanted."""
         self.efforts += [occasion.effort for occasion in self.topics if occasion.effort is not None]
         self.topics.clear()
 
-    def _is_for_itself(self) -> bool:
-        """Whether the name after a comma begins something of its own: "no npm, pnpm only"."""
-        named = self._is_name_of(self.at)
-        return named is not None and self._word_at(self.at + named.tokens) in rule_tokens.FOR_ITSELF
-
-    def _skip_to(self, mark: str) -> None:
-        for place in range(self.at, min(self.at + _PARENTHESIS, len(self.tokens))):
-            if self.tokens[place].is_stop and self.tokens[place].text == mark:
-                self.at = place + 1
-                self.is_start = False
-                return
-
     def _cue(self, word: str, is_start: bool) -> bool:
-        """Read a word that changes what is said of the names after it; return whether it is one."""
+        """Read a word that changes the role of the names after it; return whether it is one."""
         after = self._word_at(self.at + 1)
         pair = (word, after)
         if word in rule_tokens.FORBIDS or pair in rule_tokens.FORBIDS_IN_TWO:
-            return self._forbids(2 if pair in rule_tokens.FORBIDS_IN_TWO else 1, word)
+            return self._read_ban(2 if pair in rule_tokens.FORBIDS_IN_TWO else 1, word)
         if pair in rule_tokens.RATHER or word in rule_tokens.RATHER_ALONE:
             return self._names_next(2 if pair in rule_tokens.RATHER else 1, "forbid")
         if pair in rule_tokens.ENSURES or word == "ensure":
@@ -122,7 +109,7 @@ class ClauseReader:
             self.at += word != "ensure"
         elif word == "from" and self._word_at(self.at - 1) in rule_tokens.FROM:
             self.mode, self.verb = "forbid", "run"
-        elif word == "to" and self.mode == "forbid" and self._is_name_of(self.at + 1):
+        elif word == "to" and self.mode == "forbid" and self._name_at(self.at + 1):
             self.mode = "want"
         elif word in rule_tokens.WITHOUT:
             self._turn_into_occasions()
@@ -141,7 +128,7 @@ class ClauseReader:
         elif word in rule_tokens.EXPLAINS and not is_start:
             self.mode = "off"
         elif word in rule_tokens.WITH:
-            return self._with()
+            return self._read_with()
         elif word in rule_tokens.WANTS and self._word_at(self.at - 1) not in ("the", "to", "can"):
             if after in ("of", "to"):
                 return False
@@ -154,24 +141,27 @@ class ClauseReader:
         self.at += 1
         return True
 
-    def _forbids(self, length: int, word: str) -> bool:
+    def _read_ban(self, length: int, word: str) -> bool:
         """Read "never", "don't", "not" with the verb after it."""
         place = self._past_fillers(self.at + length)
         verb = self._word_at(place)
         if verb in rule_tokens.REVERSES:  # don't forget to ...
             self.mode, self.verb, self.at = "want", "run", place + 1
             return True
-        if verb in rule_tokens.GIT_VERBS and self._git(verb, place):
+        if verb in rule_tokens.GIT_VERBS and self._read_git(verb, place):
             return True
         if verb in rule_tokens.DEEDS:
-            self._set_deed(verb, self._word_at(self._past_fillers(place + 1)))
+            thing = self._word_at(self._past_fillers(place + 1))
+            self.deed = _occasion(thing if verb in ("add", "adding") else verb)
+            if verb in rule_tokens.DEPLOYS and self.deed is not None:
+                self.occasions.append(self.deed)  # "never deploy on Fridays" says enough
         if verb in rule_tokens.GIT_VERBS or self.deed is not None:
             self.mode, self.verb, self.at = "forbid", "run", place + 1
-        elif verb in rule_tokens.RUN_VERBS and self._is_name_of(place) is None:
+        elif verb in rule_tokens.RUN_VERBS and self._name_at(place) is None:
             self.mode, self.verb, self.at = "forbid", "run", place + 1
         elif verb in rule_tokens.EDIT_VERBS:
             self.mode, self.verb, self.at = "forbid", "edit", place + 1
-        elif self._is_name_of(place) is not None and (word != "not" or self.mode != "occasion"):
+        elif self._name_at(place) is not None and (word != "not" or self.mode != "occasion"):
             self.mode, self.at = "forbid", place
             self.verb = self.verb or "run"
         else:
@@ -179,13 +169,8 @@ class ClauseReader:
             self.mode, self.at = "off", self.at + length
         return True
 
-    def _set_deed(self, verb: str, what: str) -> None:
-        self.deed = _occasion(what if verb in ("add", "adding") else verb)
-        if verb in rule_tokens.DEPLOYS and self.deed is not None:
-            self.occasions.append(self.deed)  # "never deploy on Fridays" says enough
-
-    def _git(self, verb: str, place: int) -> bool:
-        """Read "never push to main"; return whether it says enough to know a command by."""
+    def _read_git(self, verb: str, place: int) -> bool:
+        """Read "never push to main"; return whether it names a command precisely enough."""
         line = rule_tokens.GIT_VERBS[verb]
         where, length = rule_tokens.branch_at(self.tokens, place + 1)
         is_all = place + 1 >= len(self.tokens) or self.tokens[place + 1].is_stop
@@ -200,12 +185,12 @@ class ClauseReader:
         place = self._past_fillers(self.at + length)
         if self._word_at(place) in rule_tokens.RUN_VERBS:
             place = self._past_fillers(place + 1)
-        if self._is_name_of(place) is None:
+        if self._name_at(place) is None:
             return False
         self.mode, self.verb, self.at = mode, "run", place
         return True
 
-    def _with(self) -> bool:
+    def _read_with(self) -> bool:
         topics = [*self.topics]
         is_forbidden = self.mode == "forbid"
         if not self._names_next(1, "forbid" if is_forbidden else "want"):
@@ -217,9 +202,8 @@ class ClauseReader:
 
     def _turn_into_occasions(self) -> None:
         """ "Never commit without running ruff": what was forbidden is when the rest is wanted."""
-        here = self.forbidden[self.since :]
+        self.occasions += [Occasion(command=named) for named in self.forbidden[self.since :]]
         del self.forbidden[self.since :]
-        self.occasions += [Occasion(command=one) for one in here]
         self.occasions += [self.deed] if self.deed is not None else []
         self.mode, self.verb = "want", "run"
 
@@ -260,35 +244,35 @@ class ClauseReader:
         elif self.mode != "off" and self._word_at(self.at - 2) in ("in", "to") and not self.files:
             self.files.append(named.file)
 
-    def _take_command(self, one: Command, was_start: bool) -> None:
+    def _take_command(self, named: Command, was_start: bool) -> None:
         if self.mode == "forbid":
             where, length = rule_tokens.branch_at(self.tokens, self.at)
             self.at += length
-            if not one.words and self.forbidden[self.since :]:  # "git push with --force"
+            if not named.words and self.forbidden[self.since :]:  # "git push with --force"
                 last = self.forbidden.pop()
-                one = Command(last.words, last.flags | one.flags, last.where)
-            self.forbidden.append(Command(one.words, one.flags, where or one.where))
-        elif self.mode == "want" or self._is_occasion_told():
-            self.wanted.append(one)
+                named = Command(last.words, last.flags | named.flags, last.where)
+            self.forbidden.append(Command(named.words, named.flags, where or named.where))
+        elif self.mode == "want" or self._has_occasion():
+            self.wanted.append(named)
         elif self.mode == "occasion" and self._word_at(self.at) in rule_tokens.STATES:
             pass  # "if pnpm is missing": no deed
         elif self.mode == "occasion" or (
-            was_start and len(one.words) > 1 and self._word_at(self.at) in rule_tokens.ABOUT
+            was_start and len(named.words) > 1 and self._word_at(self.at) in rule_tokens.ABOUT
         ):
-            self.occasions.append(Occasion(command=one))
+            self.occasions.append(Occasion(command=named))
 
-    def _is_occasion_told(self) -> bool:
+    def _has_occasion(self) -> bool:
         """Whether a name after "before every commit" is what is to be done then."""
         before = self._word_at(self.at - 2)
-        is_told = self.mode == "occasion" and len(self.occasions) > self.gathered
-        return is_told and before not in ("and", "or", "und", "oder", "")
+        has_one = self.mode == "occasion" and len(self.occasions) > self.gathered
+        return has_one and before not in ("and", "or", "und", "oder", "")
 
     def _past_fillers(self, place: int) -> int:
-        while self._word_at(place) in rule_tokens.FILLERS and self._is_name_of(place) is None:
+        while self._word_at(place) in rule_tokens.FILLERS and self._name_at(place) is None:
             place += 1
         return place
 
-    def _is_name_of(self, place: int) -> Name | None:
+    def _name_at(self, place: int) -> Name | None:
         if place >= len(self.tokens) or self.tokens[place].is_stop:
             return None
         return rule_tokens.name_at(self.tokens, place, is_run=True)
@@ -331,8 +315,11 @@ class Wording(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=8_192)  # the same rules are read from every snapshot and tail
 def parse_wording(text: str) -> Wording:
-    """Return what a rule's text names; an empty one where it names nothing for sure."""
-    reader = read_clauses(text[:MAX_CHARS])
+    """Return the names in a rule's text; an empty one where it names nothing for sure."""
+    reader = ClauseReader(rule_tokens.tokenize_rule(text[:MAX_CHARS]))
+    while reader.at < len(reader.tokens):
+        reader.step()
+    reader.settle()
     wanted = frozenset(reader.wanted)
     occasions = [
         occasion for occasion in dict.fromkeys(reader.occasions) if occasion.command not in wanted
@@ -340,7 +327,7 @@ def parse_wording(text: str) -> Wording:
     efforts = dict.fromkeys(reader.efforts) if occasions else {}
     matters = {occasion.effort for occasion in occasions}
     return Wording(
-        tuple(one for one in dict.fromkeys(reader.forbidden) if one not in wanted),
+        tuple(named for named in dict.fromkeys(reader.forbidden) if named not in wanted),
         tuple(dict.fromkeys(reader.wanted)),
         tuple(effort for effort in efforts if effort not in matters),
         tuple(occasions),

@@ -200,8 +200,8 @@ def tokenize_rule(text: str) -> list[Token]:
 def _words(written: str) -> list[Token]:
     if "/" in written and len(tools := written.strip("\"'*_.").split("/")) < _MOST_TOOLS:
         if all(tool in _PLAIN_TOOLS for tool in tools):  # "npm/yarn/pnpm"
-            said = " or ".join(tools).split()
-            return [*(Token(word, written=word) for word in said), *_end_of(written)]
+            words = " or ".join(tools).split()
+            return [*(Token(word, written=word) for word in words), *_end_of(written)]
     bare = written.strip("\"'*_\u201c\u201d\u201e") if not _GLOB.fullmatch(written) else written
     end = _end_of(bare)
     bare = bare.rstrip(".") if end else bare
@@ -214,26 +214,26 @@ def _end_of(written: str) -> list[Token]:
 
 def phrase_at(of: list[Token], place: int) -> str:
     """Return the next words of a clause, in folded case."""
-    said = []
+    words = []
     for token in of[place : place + 4]:
         if token.is_stop:
             break
-        said.append(token.text)
-    return " ".join(said)
+        words.append(token.text)
+    return " ".join(words)
 
 
 def branch_at(of: list[Token], place: int) -> tuple[str | None, int]:
     """Return the branch named at a place ("on main") and how many tokens that takes."""
-    said = [token.text for token in of[place : place + 3] if not token.is_stop]
-    if said[:1] and said[0] in ONTO:
-        length = 3 if said[1:2] == ["the"] else 2
-        if len(said) >= length and said[length - 1] in BRANCHES:
-            return said[length - 1], length
+    words = [token.text for token in of[place : place + 3] if not token.is_stop]
+    if words and words[0] in ONTO:
+        length = 3 if words[1:2] == ["the"] else 2
+        if len(words) >= length and words[length - 1] in BRANCHES:
+            return words[length - 1], length
     return None, 0
 
 
 def name_at(of: list[Token], place: int, *, is_run: bool) -> Name | None:
-    """Return what a token and those after it name; `is_run` says that something is to be run."""
+    """Return the name that begins at a token; `is_run`: after a verb like "run" or "use"."""
     token = of[place]
     if token.is_code:
         return _code(token.text)
@@ -255,7 +255,9 @@ def _code(text: str) -> Name | None:
     if len(called) != 1 or not called[0].forms[0]:
         return None
     line = called[0].forms[0]
-    if not _PROGRAM.fullmatch(line[0]) or line[0].isdigit() or _is_placeholder(line):
+    if not _PROGRAM.fullmatch(line[0]) or line[0].isdigit():
+        return None
+    if any(word in ("", "=", "==", "->") for word in line):  # no command, or one with gaps
         return None
     return Name(1, command(line))
 
@@ -267,17 +269,13 @@ def _run(file: str) -> Command | None:
     return command((file,)) if is_script and "*" not in file and file[-1] != "/" else None
 
 
-def _is_placeholder(line: tuple[str, ...]) -> bool:
-    return any(word in ("", "=", "==", "->") for word in line)
-
-
 def file_pattern(written: str) -> str | None:
-    """Return a path, a folder or a glob as it is matched."""
+    """Return a path, folder or glob with forward slashes; None where a word is none of these."""
     path = written.replace("\\", "/")
     if _GLOB.fullmatch(path) or (_FOLDER.fullmatch(path) and "//" not in path):
         return path
-    found = mention_rules.classify(written)
-    return found[1] if found is not None and found[0] == "file" and found[1] else None
+    mention = mention_rules.classify(written)
+    return mention[1] if mention is not None and mention[0] == "file" and mention[1] else None
 
 
 def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
@@ -286,27 +284,24 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
         return Name(1, command((tool,)))
     if tool not in _PLAIN_TOOLS and not (is_run and tool in WORD_TOOLS):
         return None
-    line, taken = [tool], 1
-    known = SUBCOMMANDS.get(tool)
+    line = [tool]
     for token in of[place + 1 : place + 6]:
         word = token.written
         if token.is_stop or token.is_code:
             break
-        is_option = _OPTION.fullmatch(word) is not None
         if token.text in _CUES:
             break
-        is_more = len(line) == 1 and _is_subcommand(tool, word, known)
+        is_more = len(line) == 1 and _is_subcommand(tool, word)
         if len(line) == 2 and line[1] in ("run", "exec", "compose", "tool", "pip"):
             is_more = bool(_SUBCOMMAND.fullmatch(word)) and word not in STOP
-        if not is_option and not is_more:
+        if not is_more and _OPTION.fullmatch(word) is None:
             break
         line.append(word)
-        taken += 1
     if tool in WORD_TOOLS and len(line) == 1 and not _ends(of, place + 1):
         return None  # "make sure", "go on"
     if len(line) == 1 and phrase_at(of, place + 1).partition(" ")[0] in THINGS_OF_A_TOOL:
         return None
-    return Name(taken, command(tuple(line)))
+    return Name(len(line), command(tuple(line)))
 
 
 def _is_said_to_run(of: list[Token], place: int) -> bool:
@@ -318,11 +313,11 @@ def _is_said_to_run(of: list[Token], place: int) -> bool:
     return is_run and _PROGRAM.fullmatch(word) is not None and word not in NO_PROGRAMS
 
 
-def _is_subcommand(tool: str, word: str, known: frozenset[str] | None) -> bool:
+def _is_subcommand(tool: str, word: str) -> bool:
     if tool == "go":
         return word in GO_WORDS
-    if known is not None:
-        return word in known
+    if tool in SUBCOMMANDS:
+        return word in SUBCOMMANDS[tool]
     is_word = _SUBCOMMAND.fullmatch(word) is not None and word not in STOP
     return tool in ("make", "just", "task", "rake", "mix") and is_word and word not in _NOT_TARGETS
 

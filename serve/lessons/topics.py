@@ -123,7 +123,7 @@ def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text)
-    return "".join(one for one in plain if not unicodedata.combining(one)).casefold()
+    return "".join(letter for letter in plain if not unicodedata.combining(letter)).casefold()
 
 
 def _tables() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -151,12 +151,12 @@ def words(text: str) -> Iterator[str]:
 @lru_cache(maxsize=8_192)
 def word_topics(word: str) -> frozenset[str]:
     """Return the topics of one folded word."""
-    found = set(_WHOLE.get(word, ()))
+    names = set(_WHOLE.get(word, ()))
     for end in range(3, len(word) + 1):
-        found |= _BEGINNINGS.get(word[:end], set())
-    return frozenset(found)
+        names |= _BEGINNINGS.get(word[:end], set())
+    return frozenset(names)
 
 
 def topics(text: str) -> frozenset[str]:
-    """Return what a text, a path or a command is about; empty where no word tells."""
+    """Return the topics of a text, a path or a command; none where no word has one."""
     return frozenset(topic for word in words(text) for topic in word_topics(word))
