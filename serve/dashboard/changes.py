@@ -6,7 +6,7 @@ memory since: `Was` holds what it was before and the seq that the change was giv
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -69,8 +69,8 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         raise InvalidInput(f"choose 1 to {MOST} memories")
     if does in ("tag", "untag") and not tag.strip():
         raise InvalidInput("name the tag")
-    # first: see `unchanged`
-    seen = {id_: log_queries.newest_change(opened.log, id_) for id_ in wanted}
+    # first: a change that comes in between is reported, not overwritten
+    newest = {id_: log_queries.newest_change(opened.log, id_) for id_ in wanted}
     before = opened.reader.answer(lambda view: _find_memories(view, wanted))
     events: list[Event] = []
     changed: list[Memory] = []
@@ -79,15 +79,14 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         if change is not None:
             events.append(commands.change_event(opened.log, memory.id, change, now))
             changed.append(memory)
-    checks = [require_unchanged(memory.id, {seen[memory.id]}) for memory in changed]
-    done = opened.log.append(events, checks)
+    checks = [require_unchanged(memory.id, {newest[memory.id]}) for memory in changed]
+    appended = [row.event for row in opened.log.append(events, checks)]
     was = tuple(
-        encode_state(memory, appended.event.seq)
-        for memory, appended in zip(changed, done, strict=True)
+        encode_state(memory, event.seq)
+        for memory, event in zip(changed, appended, strict=True)
         if _can_be_taken_back(memory, does)
     )
-    made = tuple(appended.event for appended in done)
-    return Done(len(changed), len(before) - len(changed), was, made)
+    return Done(len(changed), len(before) - len(changed), was, tuple(appended))
 
 
 def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
@@ -96,7 +95,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
     Raise ChangedSince where one was changed by another since, InvalidInput for what is no change.
     """
     try:
-        before = [_was.decode(one) for one in sent[:MOST]]
+        before = [_was.decode(state) for state in sent[:MOST]]
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"this change cannot be undone: {error}") from error
     if not before:
@@ -112,7 +111,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
 
 
 def encode_state(memory: Memory, seq: int) -> str:
-    """Return what a memory was, for the form that takes its change back."""
+    """Return a memory's state as text, for the form that takes its change back."""
     was = Was(
         memory.id,
         seq,
@@ -126,19 +125,21 @@ def encode_state(memory: Memory, seq: int) -> str:
 
 
 def _find_memories(view: View, ids: Sequence[str]) -> list[Memory]:
-    memories = [view.tail.find(id_) for id_ in ids]
-    for id_, memory in zip(ids, memories, strict=True):
+    memories = []
+    for id_ in ids:
+        memory = view.tail.find(id_)
         if memory is None:
             raise NotFound(f"no memory {id_!r}")
-    return [other for other in memories if other is not None]
+        memories.append(memory)
+    return memories
 
 
 def _change(memory: Memory, does: Does, tag: str) -> Change | None:
-    """Return what does it to a memory; None where it is so already."""
+    """Return the change that does it to a memory; None where it is so already."""
     state = memory.state
-    changes: dict[Does, tuple[bool, Any]] = {
+    changes: dict[Does, tuple[bool, Change]] = {
         "tag": (tag not in memory.tags, Revised(tags=(*memory.tags, tag))),
-        "untag": (tag in memory.tags, Revised(tags=tuple(x for x in memory.tags if x != tag))),
+        "untag": (tag in memory.tags, Revised(tags=tuple(t for t in memory.tags if t != tag))),
         "pin": (not memory.pinned, Pinned(pinned=True)),
         "unpin": (memory.pinned, Pinned(pinned=False)),
         "archive": (state in (ACTIVE, STALE), Archived()),
@@ -146,14 +147,11 @@ def _change(memory: Memory, does: Does, tag: str) -> Change | None:
         "forget": (state != FORGOTTEN, Forgotten()),
     }
     is_wanted, change = changes[does]
-    if not is_wanted or (state == FORGOTTEN and does != "restore"):
-        return None
-    found: Change = change
-    return found
+    return change if is_wanted and (state != FORGOTTEN or does == "restore") else None
 
 
 def _can_be_taken_back(memory: Memory, does: Does) -> bool:
-    """Return whether events of ours make a memory again what it was.
+    """Whether events of ours make a memory again what it was.
 
     What was stale is made so by its sources. Only a restore brings back what was forgotten, and a
     former value of a key would take the present one's place with it.
@@ -163,7 +161,7 @@ def _can_be_taken_back(memory: Memory, does: Does) -> bool:
 
 
 def _back(memory: Memory, was: Was, now: int) -> list[Change]:
-    """Return what makes a memory again what it was."""
+    """Return the changes that make a memory again what it was."""
     changes: list[Change] = []
     if memory.state != was.state or memory.superseded_by != was.by:
         if was.state == ACTIVE or memory.state == FORGOTTEN:

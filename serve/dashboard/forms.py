@@ -6,7 +6,7 @@ not sent leaves it as it is.
 """
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import json, structs
@@ -23,12 +23,13 @@ from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS, Revised
 from store.memories.memory import ACTIVE, Memory
 
 Sent = Mapping[str, str]
+T = TypeVar("T")
 ANY = "any"
 FOUND = 50  # memories that a search finds at most
 
-_TEXTS = ("content", "context", "action", "result")
+TEXTS = ("content", "context", "action", "result")
 _NUMBERS = ("importance", "progress")
-_NEW = (*_TEXTS, "id", "kind", "key", "value", "chain", "status", "source", "tier", "project")
+_NEW = (*TEXTS, "id", "kind", "key", "value", "chain", "status", "source", "tier", "project")
 
 
 # the filters of the list, as people call them
@@ -74,27 +75,27 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def query(self, **changed: str) -> dict[str, str]:
         """Return the fields that say something, as an address holds them; the cursor not."""
-        found: dict[str, str] = msgspec.to_builtins(
+        fields: dict[str, str] = msgspec.to_builtins(
             structs.replace(self, **({"after": ""} | changed))
         )
-        return found
+        return fields
 
     def without(self, name: str) -> "ListForm":
-        """Return what is asked without one filter; a state becomes any state."""
+        """Return the form without one filter; a state becomes any state."""
         return structs.replace(self, **{name: ANY if name == "state" else "", "after": ""})
 
     @property
     def filters(self) -> dict[str, str]:
-        """The filters that narrow what is found, by name."""
-        payload = {name: getattr(self, name) for name in FILTER_LABELS}
+        """The filters that narrow the list, by name."""
+        values = {name: getattr(self, name) for name in FILTER_LABELS}
         return {
-            name: said
-            for name, said in payload.items()
-            if said and not (name == "state" and said == ANY)
+            name: value
+            for name, value in values.items()
+            if value and not (name == "state" and value == ANY)
         }
 
     def listing(self, now: int) -> Listing:
-        """Return what is listed; raise InvalidInput for what cannot be meant."""
+        """Return the listing that is asked for; raise InvalidInput for wrong values."""
         state: Any = self.state
         return Listing(
             self._filter(now),
@@ -105,7 +106,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def request(self, now: int) -> RecallRequest:
-        """Return what is recalled; what is not sure enough comes back too."""
+        """Return the recall that is asked for; hits that are not sure enough come back too."""
         those = self._filter(now)
         return RecallRequest(
             query=self.q[:2_000],
@@ -120,10 +121,8 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def _filter(self, now: int) -> Filter:
-        since, until = (
-            formatting.parse_optional_time(self.since, now),
-            formatting.parse_optional_time(self.until, now),
-        )
+        since = formatting.parse_optional_time(self.since, now)
+        until = formatting.parse_optional_time(self.until, now)
         return Filter(
             now=now,
             project=optional_project(self.project),
@@ -147,72 +146,67 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def read_list_form(sent: Sent) -> ListForm:
-    """Return what a query asks; raise InvalidInput for a choice that there is not."""
+    """Return the form of a query; raise InvalidInput for a choice that there is not."""
     names = ListForm.__struct_fields__
-    given = {name: value.strip() for name, value in sent.items() if name in names}
-    form = ListForm(**given)
+    form = ListForm(**{name: text.strip() for name, text in sent.items() if name in names})
     for name, choices in _CHOICES.items():
-        said = getattr(form, name)
-        if said not in choices:
-            raise InvalidInput(f"{name} is one of {', '.join(filter(None, choices))}, not {said!r}")
+        value = getattr(form, name)
+        if value not in choices:
+            choices_text = ", ".join(filter(None, choices))
+            raise InvalidInput(f"{name} is one of {choices_text}, not {value!r}")
     return form
 
 
 def draft(sent: Sent) -> Draft:
     """Return the memory that a form describes; raise InvalidInput naming what is wrong."""
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         name: _lines(sent[name]) for name in _NEW if sent.get(name, "").strip()
     }
-    given |= _numbers(sent) | _ttl(sent)
+    values |= _numbers(sent) | _ttl(sent)
     if sent.get("value") and not sent.get("key"):
         raise InvalidInput("a value needs a key")
     if sent.get("metadata", "").strip():
-        given["metadata"] = _metadata(sent["metadata"])
+        values["metadata"] = _metadata(sent["metadata"])
     if sent.get("created_at"):
-        given["created_at"] = formatting.parse_time(sent["created_at"], 0)
-    if "content" not in given:
+        values["created_at"] = formatting.parse_time(sent["created_at"], 0)
+    if "content" not in values:
         raise InvalidInput("the text is empty")
-    found: Draft = _convert(
-        given | {"tags": tuple(_parts(sent.get("tags", ""))), "pinned": bool(sent.get("pinned"))},
-        Draft,
-    )
-    return found
+    values |= {"tags": tuple(_parts(sent.get("tags", ""))), "pinned": bool(sent.get("pinned"))}
+    return convert(values, Draft)
 
 
 def revision(sent: Sent, memory: Memory) -> Revised:
-    """Return what a form changes in a memory: only the fields that differ from what they are."""
-    given: dict[str, Any] = {}
-    for name in _TEXTS:
+    """Return the revision that a form makes of a memory: only the fields that differ."""
+    values: dict[str, Any] = {}
+    for name in TEXTS:
         text = _lines(sent.get(name, getattr(memory, name) or ""))
         if text != _lines(getattr(memory, name) or ""):
-            given[name] = text
+            values[name] = text
     if "tags" in sent and (tags := tuple(_parts(sent["tags"]))) != memory.tags:
-        given["tags"] = tags
+        values["tags"] = tags
     for name, number in _numbers(sent).items():
         if number != getattr(memory, name):
-            given[name] = number
+            values[name] = number
     for name in ("tier", "status"):
         if (text := sent.get(name, "")) and text != getattr(memory, name):
-            given[name] = text
-    if sent.get("metadata") is not None:
+            values[name] = text
+    if "metadata" in sent:
         metadata = _metadata(sent["metadata"])
         if metadata != json.decode(memory.metadata):
-            given["metadata"] = metadata
-    given |= _ttl(sent)
-    if not given:
+            values["metadata"] = metadata
+    values |= _ttl(sent)
+    if not values:
         raise InvalidInput("nothing was changed")
     if reason := sent.get("reason", "").strip():
-        given["reason"] = reason[:2_000]
-    found: Revised = _convert(given, Revised)
-    return found
+        values["reason"] = reason[:2_000]
+    return convert(values, Revised)
 
 
 def form_values(memory: Memory) -> dict[str, str]:
-    """Return what a memory's form shows before anything is typed."""
-    shown = {name: getattr(memory, name) or "" for name in (*_TEXTS, "tier", "status")}
+    """Return the values of a memory's form before anything is typed."""
     numbers = {name: getattr(memory, name) for name in _NUMBERS}
     return {
-        **shown,
+        **{name: getattr(memory, name) or "" for name in (*TEXTS, "tier", "status")},
         **{name: "" if number is None else f"{number:g}" for name, number in numbers.items()},
         "tags": ", ".join(memory.tags),
         "metadata": json.format(memory.metadata, indent=2) if memory.metadata != "{}" else "{}",
@@ -221,9 +215,10 @@ def form_values(memory: Memory) -> dict[str, str]:
     }
 
 
-def _convert(given: dict[str, Any], to: Any) -> Any:
+def convert(values: dict[str, Any], to: type[T]) -> T:
+    """Return the struct that a form's values make; raise InvalidInput where one does not fit."""
     try:
-        return msgspec.convert(given, to)
+        return msgspec.convert(values, to)
     except msgspec.ValidationError as error:
         raise InvalidInput(str(error)) from error
 
@@ -246,12 +241,12 @@ def _ttl(sent: Sent) -> dict[str, int]:
 
 def _metadata(text: str) -> dict[str, Any]:
     try:
-        found = json.decode(text.strip() or "{}")
+        value = json.decode(text.strip() or "{}")
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"metadata is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise InvalidInput("metadata must be a JSON object: {…}")
-    return found
+    return value
 
 
 def _lines(text: str) -> str:
@@ -260,5 +255,5 @@ def _lines(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Return what commas part, each once."""
-    return list(dict.fromkeys(one for part in text.split(",") if (one := part.strip())))
+    """Return the parts between commas, each once."""
+    return list(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))

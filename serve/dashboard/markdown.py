@@ -39,10 +39,10 @@ def plain(text: object, longest: int = 240) -> str:
 
 def mark(text: object, words: Sequence[str]) -> Markup:
     """Return a text with every place where one of `words` stands marked, in either case."""
-    shown = clean(text)
+    cleaned = clean(text)
     if not words:
-        return escape(shown)
-    parts = re.split(f"({'|'.join(map(re.escape, words))})", shown, flags=re.IGNORECASE)
+        return escape(cleaned)
+    parts = re.split(f"({'|'.join(map(re.escape, words))})", cleaned, flags=re.IGNORECASE)
     marked = Markup("<mark>{}</mark>")  # what was split at is at the odd places
     return Markup("").join(
         marked.format(part) if place % 2 else escape(part) for place, part in enumerate(parts)

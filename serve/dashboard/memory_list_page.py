@@ -11,7 +11,7 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard import changes, memory_page
-from serve.dashboard.changes import DOES, DONE, Does, Done
+from serve.dashboard.changes import DOES, DONE
 from serve.dashboard.forms import FILTER_LABELS, ListForm, read_list_form
 from serve.dashboard.page_context import Site, Undo, back, is_part, tenant_url
 from serve.reader.view import View
@@ -50,7 +50,7 @@ SORTS = (
 
 
 class Wider(msgspec.Struct, frozen=True):
-    """What is found without one filter."""
+    """The count of memories without one filter."""
 
     label: str
     count: int
@@ -62,12 +62,14 @@ def memories_blueprint(site: Site) -> Blueprint:
 
     @pages.get("/t/<tenant>/memories")
     def index(tenant: str) -> tuple[str, int]:
-        """Show the page, or of it what was found to a script that searches as one types."""
+        """Show the page, or only its list to a script that searches as one types."""
         opened = site.tenant(tenant)
         form, payload, error = ListForm(), _nothing(), ""
         try:
             form = read_list_form(request.args)
-            payload = _find_memories(site, opened, form)
+            payload = (_search_memories if form.recalls else _list_memories)(site, opened, form)
+            if not payload["memories"] and not form.after:
+                payload["wider"] = _wider(site, opened, form)
         except InvalidInput as wrong:
             error = str(wrong)
         of = {"asked": form, "error": error, "columns": _columns(form), "address": _address}
@@ -100,11 +102,16 @@ def memories_blueprint(site: Site) -> Blueprint:
             return site.redirect(page, str(wrong), "warn")
         from serve.evaluation import bulk  # and what asks past recalls, which no page else needs
 
-        text, undo = _summary(done, does), _undo(done)
+        undo: Undo | None = None
+        text = f"{DONE[does]}: {plural(done.changed, 'memory')}"
+        if done.same:
+            text += f"; {plural(done.same, 'memory')} left as they were"
+        if done.was:
+            fields = (*(("was", state) for state in done.was), ("back", page))
+            undo = Undo(tenant_url("memories.undo"), fields)
         opened.notes.write_if_possible()  # the receipts of the answers just given, too
-        read, choices = opened.reader.read_past, site.settings.choices
-        what, now = DONE[does], site.clock()
-        plan = bulk.keep(opened.tenant, opened.log, read, choices, what, done.events, now)
+        read, choices, now = opened.reader.read_past, site.settings.choices, site.clock()
+        plan = bulk.keep(opened.tenant, opened.log, read, choices, DONE[does], done.events, now)
         if plan is not None:  # which takes back what no form of ours can, too
             address = tenant_url("proposals.show", id_=plan.id)
             undo = Undo(address, (("answer", "undo"), ("back", page)))
@@ -127,28 +134,16 @@ def memories_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _find_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
-    """Return what a search or a list finds; where that is nothing, why, and what would find more.
-
-    Raise InvalidInput for what cannot be meant.
-    """
-    find = _search_memories if form.recalls else _list_memories
-    memories = find(site, opened, form)
-    if not memories["memories"] and not form.after:
-        memories["wider"] = _wider(site, opened, form)
-    return memories
-
-
 def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
-    """Return a page of the list, newest first where no order is asked for."""
+    """Return a page of the list, newest first where no order is asked for; raise InvalidInput."""
     now = site.clock()
     of = filter_digest("memories", form.query())
     after = decode_cursor(form.after, of) if form.after else None
-    what = form.listing(now)
+    asked = form.listing(now)
 
     def read(view: View) -> tuple[listing.Page, list[Facet]]:
-        found = listing.page(view, what, SHOWN, after)
-        return found, facets_of_documents(view, found.documents, now)
+        page = listing.page(view, asked, SHOWN, after)
+        return page, facets_of_documents(view, page.documents, now)
 
     page, facets = opened.reader.answer(read)
     rows = [
@@ -168,29 +163,24 @@ def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, 
 
 
 def _search_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
-    """Return what a search finds, the best first; `hint` says why it finds nothing."""
+    """Return the hits of a search, best first, and a `hint` where there are none."""
     payload, hits = _hits(site, opened, form)
     rows = [
         {"state": "active", "tags": ()} | hit | {"made": micros(datetime.fromisoformat(hit["at"]))}
         for hit in hits[:SHOWN]
     ]
     now = site.clock()
+    sure = sum("unsure" not in hit for hit in hits)
+    near = len(hits) - sure
+    counts = [f"{sure} found" if sure else "", f"{near} near but unsure" if near else ""]
+    cut = f"; the best {len(rows)} are shown" if len(rows) < len(hits) else ""
     return _nothing() | {
         "memories": rows,
-        "count_text": _count_text(hits, len(rows)),
+        "count_text": ", ".join(filter(None, counts)) + cut,
         "facets": opened.reader.answer(lambda view: facets_of_hits(view, hits, now)),
         "notices": payload.get("notices", ()),
         "hint": payload.get("hint", ""),
     }
-
-
-def _count_text(hits: list[dict[str, Any]], shown: int) -> str:
-    """Return how many memories a search found, and how sure they are."""
-    sure = sum(1 for hit in hits if "unsure" not in hit)
-    near = len(hits) - sure
-    parts = [f"{sure} found" if sure else "", f"{near} near but unsure" if near else ""]
-    cut = f"; the best {shown} are shown" if shown < len(hits) else ""
-    return ", ".join(filter(None, parts)) + cut
 
 
 def _hits(
@@ -203,15 +193,14 @@ def _hits(
 
 
 def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:
-    """Return the filters without which something is found, the one that finds most first."""
+    """Return the filters without which there are memories, the one that hides most first."""
     listings = []
     for name, value in form.filters.items():
         other = form.without(name)
         if other.recalls:
             count = len(_hits(site, opened, other)[1])
         else:
-            what = other.listing(site.clock())
-            count = opened.reader.answer(partial(listing.count, wanted=what))
+            count = opened.reader.answer(partial(listing.count, wanted=other.listing(site.clock())))
         if count:
             label = f"{FILTER_LABELS[name]} {value}" if name != "pinned" else "pinned"
             listings.append(Wider(label, count, _address(other)))
@@ -252,26 +241,12 @@ def _columns(form: ListForm) -> list[dict[str, str]]:
 
 
 def _sortable_column(title: str, column: str, sort: str, form: ListForm) -> dict[str, str]:
-    """Return a head that sorts; once more turns the order round, where there is another."""
+    """Return the head of a column that sorts; sorting again reverses, where that is possible."""
     is_by, turned = sort.removeprefix("-") == column, sort.startswith("-")
     other = column if sort == f"-{column}" and column != "importance" else f"-{column}"
-    found = {"title": title, "href": _address(form, sort=other)}
-    return found | ({"sorted": "descending" if turned else "ascending"} if is_by else {})
+    head = {"title": title, "href": _address(form, sort=other)}
+    return head | ({"sorted": "descending" if turned else "ascending"} if is_by else {})
 
 
 def _address(form: ListForm, **changed: str) -> str:
     return tenant_url("memories.index", **form.query(**changed))
-
-
-def _summary(done: Done, does: Does) -> str:
-    same = f"; {plural(done.same, 'memory')} left as they were" if done.same else ""
-    return f"{DONE[does]}: {plural(done.changed, 'memory')}{same}"
-
-
-def _undo(done: Done) -> Undo | None:
-    fields = tuple(("was", one) for one in done.was)
-    return Undo(tenant_url("memories.undo"), (*fields, ("back", _back()))) if fields else None
-
-
-def _back() -> str:
-    return back(tenant_url("memories.index"))

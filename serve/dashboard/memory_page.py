@@ -2,7 +2,7 @@
 Memory: all there is of one, and the forms that make it, change it and tie it to others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -37,7 +37,6 @@ from store.log.event_kinds import (
     Revised,
     Superseded,
 )
-from store.log.event_log import Appended
 from store.log.events import Event, is_erased
 from store.memories.memory import FIELDS, FORGOTTEN, Memory
 
@@ -71,23 +70,25 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         opened, sent = site.tenant(tenant), request.form.to_dict()
         try:
             typed = structs.replace(forms.draft(sent), author="typed")
-            done = commands.record(opened.log, typed, site.clock())
+            event = commands.record(opened.log, typed, site.clock()).event
         except IdConflict:
             error = "this form was already saved: send it again to create another memory"
             return _new(site, sent, error), HTTPStatus.CONFLICT
         except InvalidInput as wrong:
             return _new(site, sent, str(wrong)), HTTPStatus.BAD_REQUEST
-        text = "remembered" + ("; a secret was redacted first" if _is_redacted(sent, done) else "")
-        undo = Undo(
-            tenant_url("memories.change"), (("do", "forget"), ("id", done.event.id)), "Forget it"
-        )
-        return site.redirect(_address(done.event.id), text, undo=undo)
+        text, body = "remembered", event.body
+        content = commands.check_text(sent["content"].replace("\r\n", "\n"))
+        if isinstance(body, Recorded) and body.content != content:
+            text += "; a secret was redacted first"
+        fields = (("do", "forget"), ("id", event.id))
+        undo = Undo(tenant_url("memories.change"), fields, "Forget it")
+        return site.redirect(_address(event.id), text, undo=undo)
 
     @pages.get("/t/<tenant>/memory/<id_>/edit")
     def edit(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
-        memory, seen_ = _to_edit(opened, id_)
-        return _form(memory, seen_, {})
+        memory, newest = _to_edit(opened, id_)
+        return _form(memory, newest, {})
 
     @pages.post("/t/<tenant>/memory/<id_>/edit")
     def revise(tenant: str, id_: str) -> Response | tuple[str, int]:
@@ -103,7 +104,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
 
     @pages.post("/t/<tenant>/memory/<id_>/put-back")
     def put_back(tenant: str, id_: str) -> Response:
-        """Undo one revision of a memory: its fields say again what they said before."""
+        """Undo one revision of a memory: its fields get back their former values."""
         opened = site.tenant(tenant)
         memory, _ = _to_edit(opened, id_)
         step = request.form.get("step", type=int, default=0)
@@ -136,16 +137,16 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
             by = commands.resolve(opened.log, request.form.get("by", "").strip())
             memory, _ = _to_edit(opened, id_)
             event = commands.change_event(opened.log, id_, Superseded(by=by), site.clock())
-            [done] = opened.log.append([event])
+            [appended] = opened.log.append([event])
         except (InvalidInput, NotFound) as wrong:
             return site.redirect(_address(id_), str(wrong), "warn")
-        fields = (("was", encode_state(memory, done.event.seq)), ("back", _address(id_)))
+        fields = (("was", encode_state(memory, appended.event.seq)), ("back", _address(id_)))
         undo = Undo(tenant_url("memories.undo"), fields)
         return site.redirect(_address(id_), "replaced", undo=undo)
 
 
 def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
-    """Return what the page of a memory shows; raise NotFound."""
+    """Return the values of a memory's page; raise NotFound."""
     memory = _find_memory(view, id_)
     events = opened.log.events_for(id_)
     if memory.state == FORGOTTEN:
@@ -154,11 +155,19 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     payload = full_json(view, opened.log, memory)
     recalls, has_more = recall_pages.recalls_of_memory(opened, id_, MOST_RECALLS)
     steps = history_steps(events, opened.log.undone_ids(opened.log.head()))
+    derivatives = derivatives_of(view, id_)
     return {
         "memory": memory,
         "labelled": [(field.label, getattr(memory, field.name)) for field in FIELDS if field.label],
         "told": payload,
-        "edges": [_edge(view, id_, edge) for edge in payload["edges"]],
+        "edges": [
+            {
+                "relation": edge["relation"],
+                "is_from": edge["source"] == id_,
+                "memory": memory_line(view, edge["target" if edge["source"] == id_ else "source"]),
+            }
+            for edge in payload["edges"]
+        ],
         "duplicates": [
             duplicate | {"memory": memory_line(view, duplicate["id"])}
             for duplicate in payload["duplicates"]
@@ -174,25 +183,11 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         },
         "steps_left": max(0, len(steps) - MOST_STEPS),
         "recalls": recalls,
-        "part": _part_in_recalls(view, opened, id_),
+        "part": recalls_of(opened.log, id_, derivatives, recall_pages.LOOKED_AT)
+        if derivatives
+        else None,
         "has_more_recalls": has_more,
         "newest": log_queries.newest_change(opened.log, id_),
-    }
-
-
-def _part_in_recalls(view: View, opened: OpenTenant, id_: str) -> dict[str, Any] | None:
-    """Return the recalls of a memory and of what was made of it; None where nothing was."""
-    made = derivatives_of(view, id_)
-    return recalls_of(opened.log, id_, made, recall_pages.LOOKED_AT) if made else None
-
-
-def _edge(view: View, id_: str, edge: dict[str, Any]) -> dict[str, Any]:
-    """Return an edge as one of its ends sees it."""
-    is_from = edge["source"] == id_
-    return {
-        "relation": edge["relation"],
-        "is_from": is_from,
-        "memory": memory_line(view, edge["target" if is_from else "source"]),
     }
 
 
@@ -222,10 +217,11 @@ def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
 def _append_revision(
     site: Site, opened: OpenTenant, memory: Memory, change: Revised, text: str = "changed"
 ) -> Response:
-    """Append a revision of what the form was made from; raise ChangedSince, InvalidInput."""
+    """Append a revision if nobody changed the memory since its form; else raise ChangedSince."""
     event = commands.change_event(opened.log, memory.id, change, site.clock(), author="typed")
-    [done] = opened.log.append([event], [require_unchanged(memory.id, {_form_seq()})])
-    fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
+    [appended] = opened.log.append([event], [require_unchanged(memory.id, {_form_seq()})])
+    seq = str(appended.event.seq)
+    fields = (("step", seq), ("seen", seq))
     undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)
     return site.redirect(_address(memory.id), text, undo=undo)
 
@@ -237,30 +233,24 @@ def _form_seq() -> int:
 
 def _new(site: Site, sent: dict[str, str], error: str = "") -> str:
     """Return the form of a new memory, with its id: sent twice it is remembered once."""
-    made = {"id": new_id(site.clock())}
-    return render_template("memory_new.html", sent=sent | made, error=error, **_CHOICES)
+    values = sent | {"id": new_id(site.clock())}
+    return render_template("memory_new.html", sent=values, error=error, **_CHOICES)
 
 
 def _form(memory: Memory, newest: int, sent: dict[str, str], error: str = "") -> str:
-    shown = forms.form_values(memory) | sent
+    values = forms.form_values(memory) | sent
     return render_template(
-        "memory_edit.html", memory=memory, newest=newest, sent=shown, error=error, **_CHOICES
+        "memory_edit.html", memory=memory, newest=newest, sent=values, error=error, **_CHOICES
     )
-
-
-def _is_redacted(sent: dict[str, str], done: Appended) -> bool:
-    body, text = done.event.body, commands.check_text(sent["content"].replace("\r\n", "\n"))
-    return isinstance(body, Recorded) and body.content != text
 
 
 def _address(id_: str) -> str:
     return tenant_url("memories.show", id_=id_)
 
 
-# Past: what happened to a memory, event by event, each revision as what it replaced by what.
+# History: the events about a memory, each revision with the values before and after.
 
 _REVISABLE = tuple(name for name in Revised.__struct_fields__ if name not in ("reason", "ttl_s"))
-_TEXTS = ("content", "context", "action", "result")
 _WORDS = {  # where the event's kind does not say it well
     "revised": "changed",
     "superseded": "replaced",
@@ -270,7 +260,7 @@ _WORDS = {  # where the event's kind does not say it well
 
 
 class FieldChange(msgspec.Struct, frozen=True):
-    """A field, and what it said before and after."""
+    """A field, with its values before and after."""
 
     field: str
     before: str
@@ -292,7 +282,7 @@ class Step(msgspec.Struct, frozen=True):
 
 def history_steps(events: Sequence[Event], undone: frozenset[str]) -> list[Step]:
     """Return the steps of a memory, the newest first; `events` are those about it, in order."""
-    return [_step(event, held, undone) for event, held in _each(events, undone)][::-1]
+    return [_step(event, before, undone) for event, before in _with_before(events, undone)][::-1]
 
 
 def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -> Revised | None:
@@ -300,40 +290,39 @@ def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -
 
     A field that had no value is emptied where it holds a text, and stays as it is otherwise.
     """
-    for event, held in _each(events, undone):
+    for event, before in _with_before(events, undone):
         if event.seq == seq and isinstance(event.body, Revised):
-            found = {
-                name: "" if held[name] is None and name in _TEXTS else held[name]
-                for name in _REVISABLE
-                if getattr(event.body, name) is not None
-            }
-            given: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
-            return Revised(**given, reason="put back") if given else None
+            values: dict[str, Any] = {}
+            for name in _REVISABLE:
+                value = "" if before[name] is None and name in forms.TEXTS else before[name]
+                if getattr(event.body, name) is not None and value is not None:
+                    values[name] = value
+            return Revised(**values, reason="put back") if values else None
     return None
 
 
-def _each(events: Sequence[Event], undone: frozenset[str]) -> list[tuple[Event, dict[str, Any]]]:
-    """Return each event with the fields as they were before it."""
-    held: dict[str, Any] = dict.fromkeys(_REVISABLE)
-    found = []
+def _with_before(
+    events: Sequence[Event], undone: frozenset[str]
+) -> Iterator[tuple[Event, dict[str, Any]]]:
+    """Yield each event with the fields as they were before it."""
+    fields: dict[str, Any] = dict.fromkeys(_REVISABLE)
     for event in events:
-        found.append((event, dict(held)))
+        yield event, dict(fields)
         if isinstance(event.body, Recorded | Revised) and event.id not in undone:
             values = {name: getattr(event.body, name) for name in _REVISABLE}
-            held |= {name: value for name, value in values.items() if value is not None}
-    return found
+            fields |= {name: value for name, value in values.items() if value is not None}
 
 
-def _step(event: Event, held: dict[str, Any], undone: frozenset[str]) -> Step:
+def _step(event: Event, before: dict[str, Any], undone: frozenset[str]) -> Step:
     body = event.body
     what, other = _WORDS.get(event.kind, event.kind), None
     changes: tuple[FieldChange, ...] = ()
     match body:
         case Revised():
             changes = tuple(
-                FieldChange(name, _value_text(held[name]), _value_text(value))
+                FieldChange(name, _value_text(before[name]), _value_text(value))
                 for name in _REVISABLE
-                if (value := getattr(body, name)) is not None and value != held[name]
+                if (value := getattr(body, name)) is not None and value != before[name]
             )
         case Superseded(by=by):
             other = by

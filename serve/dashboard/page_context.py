@@ -51,28 +51,28 @@ class Flash(msgspec.Struct, frozen=True):
 
 
 class Flashes:
-    """What waits to be shown. Threads may share it."""
+    """The flashes that wait to be shown, each with its end. Threads may share it."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[int, Flash]] = {}
+        self._waiting: dict[str, tuple[int, Flash]] = {}
         self._lock = threading.Lock()
 
     def keep(self, flash: Flash, now: int) -> str:
         """Return the name under which a page finds the flash."""
         name = secrets.token_urlsafe(9)
         with self._lock:
-            while len(self._kept) >= MOST:
-                del self._kept[next(iter(self._kept))]
-            self._kept[name] = (now + LIVES_US, flash)
+            while len(self._waiting) >= MOST:
+                del self._waiting[next(iter(self._waiting))]
+            self._waiting[name] = (now + LIVES_US, flash)
         return name
 
     def get(self, name: str | None, now: int) -> Flash | None:
-        ends, flash = self._kept.get(name or "", (0, None))
+        ends, flash = self._waiting.get(name or "", (0, None))
         return flash if ends > now else None
 
 
 class Site(msgspec.Struct, frozen=True):
-    """Open tenants, the clock (microseconds UTC) and what waits to be said on the next page."""
+    """Open tenants, the clock (microseconds UTC) and the flashes of the next page."""
 
     tenants: OpenTenants
     clock: Callable[[], int]
@@ -98,18 +98,16 @@ class Site(msgspec.Struct, frozen=True):
     def redirect(
         self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None
     ) -> Response:
-        """Return what a form that was carried out is answered with: the page at `url` says `text`.
+        """Return the answer to a form that was carried out: the page at `url` says `text`.
 
         `undo` is a form that page offers beside it.
         """
         name = self.flashes.keep(Flash(text, tone, undo), self.clock())
         joint = "&" if "?" in url else "?"
-        answer = redirect(f"{url}{joint}{urlencode({'flash': name})}", HTTPStatus.SEE_OTHER)
-        assert isinstance(answer, Response)
-        return answer
+        return _redirect(f"{url}{joint}{urlencode({'flash': name})}")
 
     def flash(self) -> Flash | None:
-        """Return what the page asked for has to say, if anything."""
+        """Return the flash that the address of the page names, if any."""
         return self.flashes.get(request.args.get("flash"), self.clock())
 
 
@@ -117,7 +115,7 @@ PART = "Mnemolog-Part"  # the header by which a script asks for what of a page c
 
 
 def is_part() -> bool:
-    """Return whether what was found is asked for without the page around it."""
+    """Whether a script asks for the list without the page around it."""
     return PART in request.headers
 
 
@@ -145,10 +143,10 @@ def back(otherwise: str) -> str:
     is_ours = sent.path.startswith(f"/t/{opened.tenant.name}/") and not sent.netloc
     if sent.scheme or not is_ours or "\\" in sent.path or ".." in sent.path.split("/"):
         return otherwise
-    kept = "&".join(
+    query = "&".join(
         part for part in sent.query.split("&") if part and not part.startswith("flash=")
     )
-    return f"{sent.path}?{kept}" if kept else sent.path
+    return f"{sent.path}?{query}" if query else sent.path
 
 
 # Logging in and out: the link that works once, the form behind it, and the cookie it is changed
@@ -176,8 +174,8 @@ def login_blueprint(
             return refused
         prepare()
         key, ends = keys.make(clock())
-        said = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}
-        return Response(msgspec.json.encode(said), HTTPStatus.CREATED, mimetype="application/json")
+        link = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}
+        return Response(msgspec.json.encode(link), HTTPStatus.CREATED, mimetype="application/json")
 
     @pages.get("/login")
     def show() -> str | Response:

@@ -78,7 +78,7 @@ _PASSAGE = 220  # characters of each part
 
 
 def passages(hit: Mapping[str, Any], query: str) -> list[tuple[str, Markup]]:
-    """Return what of a hit tells of a question, part by part, with who said it and the question's
+    """Return the parts of a hit that answer a question, each with who said it and the question's
     words marked. Of a part of very many characters the beginning is looked at.
     """
     terms = frozenset(tokenizer.terms(query))
@@ -101,11 +101,10 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 def prose(text: object, longest: int = 600) -> Markup:
     """Return a message of ours on one line, what stands in `backticks` as code."""
-    words = line(text, longest)
-    parts = _CODE.split(words)  # code is at the odd places
+    parts = _CODE.split(line(text, longest))  # code is at the odd places
     code = Markup("<code>{}</code>")
     return Markup("").join(
-        code.format(one) if place % 2 else escape(one) for place, one in enumerate(parts)
+        code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
     )
 
 
@@ -120,7 +119,7 @@ def stamp(at: int) -> str:
 
 
 def ago(at: int, now: int) -> str:
-    """Return how long ago a moment was, or how far ahead it lies."""
+    """Return a moment as "2 h ago", "now" or "in 2 h"."""
     passed = (now - at) // 1_000_000
     if passed < 0:
         return "in " + formatting.ago(-passed).removesuffix(" ago")
@@ -147,17 +146,17 @@ def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, s
     old, new = _lines(before), _lines(after)
     if len(old) + len(new) > MOST_LINES:
         return [*_all("gone", old), *_all("new", new)]
-    found: list[tuple[Sign, str]] = []
+    signed: list[tuple[Sign, str]] = []
     groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context)
     for number_, group in enumerate(groups):
         if number_:
-            found.append(("left", "…"))
+            signed.append(("left", "…"))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += _all("same", old[i1:i2])
+                signed += _all("same", old[i1:i2])
             else:
-                found += [*_all("gone", old[i1:i2]), *_all("new", new[j1:j2])]
-    return found
+                signed += [*_all("gone", old[i1:i2]), *_all("new", new[j1:j2])]
+    return signed
 
 
 def _lines(text: str) -> list[str]:
@@ -166,7 +165,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _all(sign: Sign, lines: Sequence[str]) -> list[tuple[Sign, str]]:
-    return [(sign, one) for one in lines]
+    return [(sign, text) for text in lines]
 
 
 def _moment(at: int) -> datetime:
