@@ -37,16 +37,16 @@ def graph_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/graph")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        asked, now = request.args.get("name", "").strip(), site.clock()
+        name, now = request.args.get("name", "").strip(), site.clock()
         kind = _kind()
-        payload: dict[str, Any] = opened.reader.answer(lambda view: _index(view, asked, kind, now))
+        payload: dict[str, Any] = opened.reader.answer(lambda view: _index(view, name, kind, now))
         return render_template(
             "graph.html",
-            asked=asked,
+            asked=name,
             kind=kind,
             project=request.args.get("project", ""),
             since=request.args.get("since", ""),
-            is_narrowed=any(request.args.get(name) for name in ("kind", "project", "since")),
+            is_narrowed=any(map(request.args.get, ("kind", "project", "since"))),
             kinds=[("", "all but authors"), *((other, other) for other in KINDS)],
             times=[("", "all time"), *TIMES.items()],
             **payload,
@@ -75,33 +75,32 @@ def graph_blueprint(site: Site) -> Blueprint:
         def read(view: View) -> Entity:
             return graph_views.entity_of(view, *_find(view, kind, name), now)
 
-        one = opened.reader.answer(read)
+        details = opened.reader.answer(read)
         is_part = request.args.get("part") == "1"  # for the picture's side, without the frame
         return render_template(
             "entity_part.html" if is_part else "entity.html",
-            one=one,
-            memories=[visible_json(memory) for memory in one.memories],
+            one=details,
+            memories=[visible_json(memory) for memory in details.memories],
         )
 
     return pages
 
 
-def _index(view: View, asked: str, kind: EntityKind | None, now: int) -> dict[str, Any]:
-    """Return what the page shows of a view: the picture, and the entities of the table."""
+def _index(view: View, prefix: str, kind: EntityKind | None, now: int) -> dict[str, Any]:
+    """Return the picture, and the entities of the table: those with a prefix, else the top ones."""
     index = view.snapshots.entities
-    known = {"is_built": index is not None, "projects": project_names(view, MOST_PROJECTS)}
+    payload = {"is_built": index is not None, "projects": project_names(view, MOST_PROJECTS)}
     if index is None:
-        return known | {"picture": None, "drawing": "", "entities": [], "more": False}
-    if asked:
-        listed = (
-            graph_views.describe_entity(index, one) for one in index.with_prefix(asked, _FOUND)
-        )
-        entities = [name for name in listed if kind in (None, name.kind)]
+        return payload | {"picture": None, "drawing": "", "entities": [], "more": False}
+    if prefix:
+        numbers = index.with_prefix(prefix, _FOUND)
+        matches = [graph_views.describe_entity(index, number) for number in numbers]
+        entities = [entity for entity in matches if kind in (None, entity.kind)]
     else:
         entities = graph_views.most_mentioned(index, _kinds(kind), SHOWN)
     picture = graph_views.draw(view, index, _filter(now), _kinds(kind))
     drawing = msgspec.json.encode(graph_views.picture_payload(picture)).decode()
-    return known | {
+    return payload | {
         "picture": picture,
         "drawing": drawing,
         "entities": entities[:SHOWN],
@@ -111,12 +110,12 @@ def _index(view: View, asked: str, kind: EntityKind | None, now: int) -> dict[st
 
 def _kind() -> EntityKind | None:
     """Return the kind that is asked for; raise InvalidInput for one that is none."""
-    asked = request.args.get("kind", "")
+    text = request.args.get("kind", "")
     for kind in KINDS:
-        if asked == kind:
+        if text == kind:
             return kind
-    if asked:
-        raise InvalidInput(f"unknown kind {asked!r}: choose from {', '.join(KINDS)}")
+    if text:
+        raise InvalidInput(f"unknown kind {text!r}: choose from {', '.join(KINDS)}")
     return None
 
 
@@ -125,7 +124,7 @@ def _kinds(kind: EntityKind | None) -> tuple[EntityKind, ...]:
 
 
 def _filter(now: int) -> Filter:
-    """Return which memories are asked for; raise InvalidInput."""
+    """Return the filter of the address; raise InvalidInput."""
     since = formatting.parse_optional_time(request.args.get("since"), now)
     return Filter(
         now=now,

@@ -16,13 +16,12 @@ from serve.recall.context_block import Note, render_parts
 from serve.reports import instructions
 from serve.reports.facets import project_names
 from store.home.errors import InvalidInput
+from store.home.instants import EVER
 from store.home.projects import optional_project
 from store.log import log_queries
-from store.log.event_log import EventLog
 
 SHOWN = 30  # memories of a kind
 MOST_PROJECTS = 200  # that can be chosen from
-_LATEST = 2**62
 _KINDS = (("Decisions", "decision"), ("Facts", "fact"))
 
 
@@ -33,12 +32,16 @@ def holds_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
         named = request.args.get("project")
-        project = optional_project(named) if named is not None else _last_project(opened.log)
+        if named is not None:
+            project = optional_project(named)
+        else:
+            sessions = log_queries.newest_sessions(opened.log, EVER, 1)
+            project = sessions[0].project if sessions else None
         conditions = Filter(now, project or "")
 
         def read(view: View) -> dict[str, Any]:
             parts = briefs.brief(view, conditions)
-            told = {note["id"] for part in parts for note in part.notes if "id" in note}
+            in_brief = {note["id"] for part in parts for note in part.notes if "id" in note}
             return {
                 "projects": project_names(view, MOST_PROJECTS),
                 "parts": [
@@ -47,7 +50,9 @@ def holds_blueprint(site: Site) -> Blueprint:
                 ],
                 "block": render_parts(parts, briefs.BYTES).text,
                 "instructions": instructions.instructions(view, conditions),
-                "more": [(title, _holding(view, conditions, kind, told)) for title, kind in _KINDS],
+                "more": [
+                    (title, _holding(view, conditions, kind, in_brief)) for title, kind in _KINDS
+                ],
             }
 
         payload = opened.reader.answer(read)
@@ -76,12 +81,6 @@ def holds_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _last_project(log: EventLog) -> str | None:
-    """Return the project of the newest session, None where none has one."""
-    sessions = log_queries.newest_sessions(log, _LATEST, 1)
-    return sessions[0].project if sessions else None
-
-
 def _line(view: View, note: Note) -> dict[str, Any]:
     """Return a line of a brief as the page shows it: the memory, or `words` where it is none."""
     memory = view.tail.find(note["id"]) if "id" in note else None
@@ -94,11 +93,11 @@ def _line(view: View, note: Note) -> dict[str, Any]:
     return {"words": " · ".join(f"{name}: {value}" for name, value in facts.items())}
 
 
-def _holding(view: View, conditions: Filter, kind: str, told: set[str]) -> list[dict[str, Any]]:
-    """Return the newest memories of a kind that hold in a project, and are not told already."""
+def _holding(view: View, conditions: Filter, kind: str, in_brief: set[str]) -> list[dict[str, Any]]:
+    """Return the newest memories of a kind that hold in a project, without those in its brief."""
     memories = newest(view, Filter(conditions.now, conditions.project, kinds=(kind,)), SHOWN)
     return [
         line_json(memory)
         for memory in memories
-        if memory.id not in told and not view.is_over(memory)
+        if memory.id not in in_brief and not view.is_over(memory)
     ]

@@ -2,6 +2,8 @@
 Jobs & snapshots: what is served and was checked, what was refused, and what learns by itself.
 """
 
+from contextlib import suppress
+
 import msgspec
 from flask import Blueprint, Response, g, make_response, render_template, request, url_for
 from mnemolog.wire import NewToken
@@ -11,9 +13,7 @@ from serve.server import tenant_admin as access
 from store.home import failures
 from store.home.errors import InvalidInput, LogError, NoManifest, SnapshotDamaged
 from store.home.registry import dagster_ui
-from store.home.tenant import Tenant
 from store.home.tokens import PER_MINUTE, SCOPES, Wanted
-from store.log.event_log import EventLog
 from store.maintenance import build_state, quarantine
 from store.plans import job_catalog, plans
 from store.replica.state import lag
@@ -27,14 +27,13 @@ def jobs_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/jobs")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        kept = list(manifests.list_manifests(opened.tenant))
         with opened.reader.view() as view:
             current, tail = view.snapshots.manifest, view.tail.changes
         ui = dagster_ui(site.settings)
         return render_template(
             "jobs.html",
             served=current,
-            kept=kept,
+            kept=list(manifests.list_manifests(opened.tenant)),
             tail=tail,
             refusal=manifests.last_refusal(opened.tenant),
             begun=build_state.last_build_start(opened.tenant),
@@ -68,8 +67,8 @@ def jobs_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         name = request.form.get("job", "")
         if name not in job_catalog.NAMES:
-            known = ", ".join(job_catalog.NAMES)
-            raise InvalidInput(f"unknown job {name!r}: choose from {known}")
+            names = ", ".join(job_catalog.NAMES)
+            raise InvalidInput(f"unknown job {name!r}: choose from {names}")
         if site.tenants.learn_now(opened, name):
             text = f"{name} has started. Its proposals will appear under Proposals."
             return site.redirect(tenant_url("jobs.index"), text)
@@ -87,7 +86,7 @@ LIVES = (("", "never"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in 
 def access_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("access", __name__)
 
-    def render_page(tenant: str, made: NewToken | None = None) -> str:
+    def render_page(tenant: str, new: NewToken | None = None) -> str:
         now = site.clock()
         return render_template(
             "access.html",
@@ -96,7 +95,7 @@ def access_blueprint(site: Site) -> Blueprint:
             scopes=SCOPES,
             lives=LIVES,
             per_minute=PER_MINUTE,
-            made=made,
+            made=new,
         )
 
     @pages.get("/t/<tenant>/access")
@@ -127,11 +126,11 @@ def access_blueprint(site: Site) -> Blueprint:
     @pages.post("/t/<tenant>/access/tokens")
     def make_token(tenant: str) -> Response:
         opened = site.tenant(tenant)
-        made = access.make_token(
+        token = access.make_token(
             site.settings, g.caller, opened.tenant, _token_form(), site.clock()
         )
         # shown in the answer itself: a redirect would have to keep it somewhere
-        return make_response(render_page(tenant, made))
+        return make_response(render_page(tenant, token))
 
     @pages.post("/t/<tenant>/access/tokens/<id_>/revoke")
     def revoke(tenant: str, id_: str) -> Response:
@@ -147,19 +146,19 @@ def access_blueprint(site: Site) -> Blueprint:
 def _token_form() -> Wanted:
     """Return the token that the form asks for; raise InvalidInput."""
     form = request.form
-    values = {"scopes": form.getlist("scope"), "name": form.get("name", "").strip()}
     try:
-        days = int(form.get("days") or 0)
-        asked = {
-            "ttl_s": days * DAY_S or None,
+        values = {
+            "scopes": form.getlist("scope"),
+            "name": form.get("name", "").strip(),
+            "ttl_s": int(form.get("days") or 0) * DAY_S or None,
             "per_minute": int(form.get("per_minute") or 0) or None,
         }
-        return msgspec.convert(values | asked, Wanted)
+        return msgspec.convert(values, Wanted)
     except (ValueError, msgspec.ValidationError) as error:
         raise InvalidInput(f"no token was made: {error}") from error
 
 
-# Errors: what went wrong where nobody looked on, and what is broken now; each with its cure.
+# Errors: failures in the background, and what is broken now; each with its fix.
 
 
 def errors_blueprint(site: Site) -> Blueprint:
@@ -169,39 +168,30 @@ def errors_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
         notices = opened.reader.answer(lambda view: view.notices, without_log=True)
-        kept = [
+        recorded = [
             (where, failure)
             for where, root in (("home", site.settings.home), (tenant, opened.tenant.root))
             for failure in failures.every(root)
         ]
+        held: list[quarantine.Held] = []
+        with suppress(LogError):  # a notice of recall says so
+            held = quarantine.entries(opened.log)
+        damage = ""
+        try:
+            manifests.current(opened.tenant)
+        except NoManifest:
+            pass
+        except SnapshotDamaged as error:
+            damage = str(error)
         return render_template(
             "errors.html",
-            failures=sorted(kept, key=lambda pair: -pair[1].at),
+            failures=sorted(recorded, key=lambda pair: -pair[1].at),
             notices=notices,
             refusal=manifests.last_refusal(opened.tenant),
-            held=_quarantine_entries(opened.log),
+            held=held,
             cure=quarantine.CURE,
-            damage=_damage(opened.tenant),
+            damage=damage,
             log_file=site.settings.server_log,
         )
 
     return pages
-
-
-def _quarantine_entries(log: EventLog) -> list[quarantine.Held]:
-    """Return the memories that builds leave out; none where the log cannot be read."""
-    try:
-        return quarantine.entries(log)
-    except LogError:  # a notice of recall says so
-        return []
-
-
-def _damage(tenant: Tenant) -> str:
-    """Return what is broken of what a tenant serves; nothing where all is well."""
-    try:
-        manifests.current(tenant)
-    except NoManifest:
-        return ""
-    except SnapshotDamaged as error:
-        return str(error)
-    return ""

@@ -8,6 +8,7 @@ they are those of the moment the page was loaded.
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 from flask import Blueprint, Response, render_template
@@ -39,6 +40,7 @@ from store.maintenance.checkup import alarm_text
 from store.text.excerpt import plural
 
 NEWEST_RECALLS = 3  # that are shown
+T = TypeVar("T", int, float)
 
 
 class Tile(msgspec.Struct, frozen=True):
@@ -61,7 +63,7 @@ def overview_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
         home = site.settings.home
-        found, taken = opened.reader.answer(
+        found, storage = opened.reader.answer(
             lambda view: (
                 statistics(home, opened.tenant, opened.log, view, now),
                 episode_storage(
@@ -71,13 +73,13 @@ def overview_blueprint(site: Site) -> Blueprint:
         )
         pauses, unread = current_pauses(home, now)
         newest = receipts.page(opened.log, Wanted(), NEWEST_RECALLS).receipts
-        use, figures = _use_tiles(found), [*_figure_tiles(found), _episodes(taken)]
+        moving = _moving_counters(found)
         return render_template(
             "overview.html",
             found=found,
             alarms=_alarms(found, opened.log),
-            use=use,
-            figures=figures,
+            use=_use_tiles(found, moving),
+            figures=_figure_tiles(found, moving, storage),
             recalls=receipt_rows(opened, newest),
             told=_usefulness_rows(found.usefulness),
             told_since=found.usefulness.cut_at,
@@ -92,8 +94,8 @@ def overview_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/overview/live")
     def counters(tenant: str) -> Response:
         opened = site.tenant(tenant)
-        found = opened.reader.answer(lambda view: live_counters(opened.log, view, site.clock()))
-        return Response(msgspec.json.encode(_live_counters(found)), mimetype="application/json")
+        counters = opened.reader.answer(lambda view: live_counters(opened.log, view, site.clock()))
+        return Response(msgspec.json.encode(_live_counters(counters)), mimetype="application/json")
 
     @pages.get("/t/<tenant>/trial")
     def trial(tenant: str) -> str:
@@ -123,31 +125,34 @@ def _live_counters(counters: LiveCounters) -> dict[str, str]:
         "memories": formatting.count(counters.memories),
         "events": formatting.count(counters.events),
         "tail": formatting.count(counters.tail),
-        "a_minute": _a_minute(counters.a_minute),
+        "a_minute": f"{counters.a_minute:.1f}"
+        if counters.a_minute < 10
+        else formatting.count(round(counters.a_minute)),
         "asked": f"over ten minutes; {formatting.count(counters.last_hour)} in an hour, "
         f"{formatting.count(counters.last_day)} in 24 h",
-        "silence": _share(counters.silence),
-        "p50": _time(counters.p50_ms),
-        "p95": f"95 % within {_time(counters.p95_ms)}"
+        "silence": _or_dash(counters.silence, formatting.percent),
+        "p50": _or_dash(counters.p50_ms, formatting.milliseconds),
+        "p95": f"95 % within {formatting.milliseconds(counters.p95_ms)}"
         if counters.p95_ms is not None
         else "no recall yet",
-        "minutes": _spark(counters.minutes),
+        "minutes": render_svg(
+            charts.sparkline("Recalls by minute of the last hour", counters.minutes)
+        ),
     }
 
 
-def _use_tiles(found: Statistics) -> list[Tile]:
-    """Return what was served today, whether it helped, and how fast it was."""
+def _use_tiles(found: Statistics, moving: dict[str, str]) -> list[Tile]:
+    """Return the tiles of what was served today, whether it helped, and how fast it was."""
     today, rate = found.usefulness.periods["today"], found.rate
     newest = found.answered.newest(LIVE_RECALLS)  # as the counters that move have it
-    moving = _moving(found)
-    of_all = _share(today.told / today.prompts if today.prompts else None)
     judged = today.followed + today.ignored
     month = found.usefulness.periods["last_30_days"]
     return [
         Tile(
             "Notes injected today",
             formatting.count(today.notes),
-            f"with {of_all} of {formatting.count(today.prompts)} prompts"
+            f"with {formatting.percent(today.told / today.prompts)} of "
+            f"{formatting.count(today.prompts)} prompts"
             if today.prompts
             else f"no prompt yet; {formatting.count(month.notes)} in 30 days",
             url=tenant_url("recalls.index", silent="told"),
@@ -194,8 +199,8 @@ def _use_tiles(found: Statistics) -> list[Tile]:
     ]
 
 
-def _moving(found: Statistics) -> dict[str, str]:
-    """Return the counters that move as they are at this moment."""
+def _moving_counters(found: Statistics) -> dict[str, str]:
+    """Return the counters that move as the statistics have them."""
     newest, rate = found.answered.newest(LIVE_RECALLS), found.rate
     return _live_counters(
         LiveCounters(
@@ -214,8 +219,9 @@ def _moving(found: Statistics) -> dict[str, str]:
     )
 
 
-def _figure_tiles(found: Statistics) -> list[Tile]:
-    moving, builds, spending, disk = _moving(found), found.builds, found.spending, found.disk
+def _figure_tiles(found: Statistics, moving: dict[str, str], storage: EpisodeStorage) -> list[Tile]:
+    builds, spending, disk = found.builds, found.spending, found.disk
+    shares = [formatting.percent(of) for of in (storage.log_share, storage.snapshots_share)]
     return [
         Tile(
             "Active memories",
@@ -242,17 +248,13 @@ def _figure_tiles(found: Statistics) -> list[Tile]:
             formatting.size(disk.total),
             f"log {formatting.size(disk.log)}, snapshots {formatting.size(disk.snapshots)}",
         ),
+        Tile(
+            "Episodes",
+            formatting.count(storage.count),
+            f"about {shares[0]} of the log, {shares[1]} of the snapshots",
+            url=tenant_url("memories.index", kind=EPISODE),
+        ),
     ]
-
-
-def _episodes(taken: EpisodeStorage) -> Tile:
-    shares = formatting.percent(taken.log_share), formatting.percent(taken.snapshots_share)
-    return Tile(
-        "Episodes",
-        formatting.count(taken.count),
-        f"about {shares[0]} of the log, {shares[1]} of the snapshots",
-        url=tenant_url("memories.index", kind=EPISODE),
-    )
 
 
 _NEAR = "of these, though something was nearly sure"
@@ -260,8 +262,8 @@ _RECALLS = {"with notes": "told", "without notes": "silent", _NEAR: "near"}  # w
 
 
 def _usefulness_rows(usefulness: Usefulness) -> list[tuple[str, str, list[str]]]:
-    """Return the lines of the table of what agents were told: what it counts, the page of these,
-    and a figure for each period.
+    """Return the lines of the usefulness table: a label, the page of what it counts, and a figure
+    for each period.
     """
     lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
         ("Prompts", lambda period: period.prompts),
@@ -284,18 +286,15 @@ def _usefulness_rows(usefulness: Usefulness) -> list[tuple[str, str, list[str]]]
     )
     periods = usefulness.periods.values()
     pages = {label: tenant_url("recalls.index", silent=which) for label, which in _RECALLS.items()}
-    return [
-        (label, pages.get(label, ""), [_figure(of(period)) for period in periods])
-        for label, of in lines
-    ]
-
-
-def _figure(value: int | None) -> str:
-    return "–" if value is None else formatting.count(value)
+    rows = []
+    for label, count in lines:
+        figures = [_or_dash(count(period), formatting.count) for period in periods]
+        rows.append((label, pages.get(label, ""), figures))
+    return rows
 
 
 def _alarms(found: Statistics, log: EventLog) -> list[str]:
-    """Return what the newest build found that a person should know of."""
+    """Return the findings of the newest build that a person should know of."""
     alarms = [
         alarm
         for check in (found.builds.served.checks if found.builds.served else ())
@@ -309,17 +308,5 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
     return alarms
 
 
-def _spark(minutes: tuple[int, ...]) -> str:
-    return render_svg(charts.sparkline("Recalls by minute of the last hour", minutes))
-
-
-def _a_minute(value: float) -> str:
-    return f"{value:.1f}" if value < 10 else formatting.count(round(value))
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else formatting.percent(value)
-
-
-def _time(value: float | None) -> str:
-    return "–" if value is None else formatting.milliseconds(value)
+def _or_dash(value: T | None, write: Callable[[T], str]) -> str:
+    return "–" if value is None else write(value)

@@ -24,6 +24,7 @@ from store.plans import plans, proposals
 from store.plans.proposals import Changed, Proposal, State
 from store.plans.setting_changes import needs_build
 from store.plans.staleness import step_memory_ids
+from store.text.excerpt import plural
 
 LISTED = 40  # proposals of a page
 STEPS_SHOWN = 8  # of a proposal
@@ -84,11 +85,11 @@ def proposals_blueprint(site: Site) -> Blueprint:
         wanted, by = request.args.get("state", "waiting"), request.args.get("by", "")
         if wanted not in (*STATES, "all"):
             raise InvalidInput(f"unknown state {wanted!r}: choose from {', '.join(STATES)}, all")
-        start, found = max(0, request.args.get("from", 0, int)), proposals.every(opened.log)
-        of_state = [proposal for proposal in found if wanted in (proposal.state, "all")]
+        start, every = max(0, request.args.get("from", 0, int)), proposals.every(opened.log)
+        of_state = [proposal for proposal in every if wanted in (proposal.state, "all")]
         makers = Counter(map(_maker, of_state))
         listed = [proposal for proposal in of_state if by in ("", _maker(proposal))]
-        counts = Counter(proposal.state for proposal in found)
+        counts = Counter(proposal.state for proposal in every)
         end = start + LISTED
         return render_template(
             "proposals.html",
@@ -96,7 +97,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
             by=by,
             makers=[("", f"all ({len(of_state):,})")]
             + [(name, f"{name} ({count:,})") for name, count in makers.most_common()],
-            tabs=[*((name, counts[name]) for name in STATES), ("all", len(found))],
+            tabs=[*((name, counts[name]) for name in STATES), ("all", len(every))],
             proposals=[(proposal, _survivor(proposal)) for proposal in listed[start:end]],
             next=_page_url(wanted, by, end) if end < len(listed) else "",
             first=_page_url(wanted, by, 0) if start else "",
@@ -110,17 +111,17 @@ def proposals_blueprint(site: Site) -> Blueprint:
         ids = list(dict.fromkeys(request.form.getlist("id")))
         if not 0 < len(ids) <= MOST:
             raise InvalidInput(f"choose 1 to {MOST} proposals")
-        done, failed = [], []
+        answered, failed = [], []
         for id_ in ids:
             try:
                 _ANSWERS[word](opened.log, id_, site.clock())
-                done.append(id_)
+                answered.append(id_)
             except MnemologError as error:
                 failed.append(str(error))
         here = tenant_url("proposals.index")
-        fields = (("answer", "undo"), *(("id", id_) for id_ in done), ("back", back(here)))
-        undo = Undo(here, fields) if word == "accept" and done else None
-        text = f"{_count(len(done), 'proposal')} {_DONE[word]}."
+        fields = (("answer", "undo"), *(("id", id_) for id_ in answered), ("back", back(here)))
+        undo = Undo(here, fields) if word == "accept" and answered else None
+        text = f"{plural(len(answered), 'proposal')} {_DONE[word]}."
         if failed:
             text += f" {len(failed):,} left as they were: {'; '.join(failed[:3])}"
         return site.redirect(back(here), text, "warn" if failed else "ok", undo)
@@ -130,25 +131,25 @@ def proposals_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         proposal, start = proposals.find(opened.log, id_), max(0, request.args.get("from", 0, int))
         end, here = start + STEPS_SHOWN, tenant_url("proposals.show", id_=id_)
-        shown = _steps(opened, proposal, start)
+        steps = _steps(opened, proposal, start)
         return render_template(
             "proposal.html",
             one=proposal,
-            steps=shown,
+            steps=steps,
             answered=len(proposal.applied | proposal.rejected)
             if proposal.state in ("waiting", "stale")
             else 0,
             chooses=proposal.sort == "plan"
             and len(proposal.made) > 1
-            and any(of.is_open for of in shown),
+            and any(step.is_open for step in steps),
             start=start,
             next=f"{here}?from={end}" if end < len(proposal.made) else "",
             first=here if start else "",
             failed=[check.name for check in proposal.checks if not check.passed],
             figures=replay_rows(proposal.replay) if proposal.replay else (),
             answers=[
-                answer_diff(opened.log, of.recall, of.before, of.after)
-                for of in (proposal.replay.answers[:ANSWERS_SHOWN] if proposal.replay else ())
+                answer_diff(opened.log, changed.recall, changed.before, changed.after)
+                for changed in (proposal.replay.answers[:ANSWERS_SHOWN] if proposal.replay else ())
             ],
         )
 
@@ -174,7 +175,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
                 proposals.accept(opened.log, id_, site.clock(), chosen, author="typed")
             else:
                 proposals.reject(opened.log, id_, site.clock(), chosen=chosen)
-            text = f"{_count(len({*chosen}), 'change')} {_DONE[word]}."
+            text = f"{plural(len({*chosen}), 'change')} {_DONE[word]}."
         undo = Undo(here, (("answer", "undo"),)) if word == "accept" else None
         return site.redirect(back(here), text, undo=undo)
 
@@ -188,12 +189,8 @@ def _word() -> str:
     return word
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _maker(proposal: Proposal) -> str:
-    """Return what a list is filtered by: the job, or the sort of a recommendation or lesson."""
+    """Return the maker for the filter: a job, or the sort of a recommendation or lesson."""
     return (
         proposal.title.partition(":")[0]
         if proposal.sort == "recommendation"
@@ -202,7 +199,7 @@ def _maker(proposal: Proposal) -> str:
 
 
 def _survivor(proposal: Proposal) -> str:
-    """Return the words of the memory that stays where one goes; of others nothing."""
+    """Return the text of the memory that stays, where a proposal supersedes just one."""
     (first,) = proposals.steps(proposal, 0, 1) or (None,)
     if len(proposal.made) > 1 or first is None or first.event != "superseded":
         return ""
@@ -210,8 +207,8 @@ def _survivor(proposal: Proposal) -> str:
 
 
 def _page_url(state: str, by: str, start: int) -> str:
-    given = {"state": state, "by": by, "from": start}
-    return tenant_url("proposals.index", **{name: one for name, one in given.items() if one})
+    query = {"state": state, "by": by, "from": start}
+    return tenant_url("proposals.index", **{name: of for name, of in query.items() if of})
 
 
 def _steps(opened: OpenTenant, proposal: Proposal, start: int) -> list[Shown]:
@@ -222,17 +219,17 @@ def _steps(opened: OpenTenant, proposal: Proposal, start: int) -> list[Shown]:
     def find_all(view: View) -> dict[str, Memory]:
         return {id_: memory for id_ in ids if (memory := view.tail.find(id_)) is not None}
 
-    known = opened.reader.answer(find_all)
-    made = {
-        of.subject: str(of.body.get("content", ""))
-        for of in proposal.made
-        if of.event == "recorded"
+    memories = opened.reader.answer(find_all)
+    new_texts = {
+        made.subject: str(made.body.get("content", ""))
+        for made in proposal.made
+        if made.event == "recorded"
     }
     return [
         Shown(
             place,
             step,
-            _sides(step, known, made),
+            _sides(step, memories, new_texts),
             _other_fields(step),
             [
                 reason
@@ -244,59 +241,63 @@ def _steps(opened: OpenTenant, proposal: Proposal, start: int) -> list[Shown]:
     ]
 
 
-def _sides(step: Changed, known: Mapping[str, Memory], made: Mapping[str, str]) -> list[Side]:
+def _sides(
+    step: Changed, memories: Mapping[str, Memory], new_texts: Mapping[str, str]
+) -> list[Side]:
     """Return the sides of a step, one or two: the memory it is about, and the one that stays."""
+    memory = memories.get(step.subject)
     if step.event == "configured":  # a setting, and no memory
         return []
     if step.event not in _FATES:  # fields of one memory: before and after
         changes = [change for change in step.changes if change.field == "content"]
         if not changes:
             words = [Piece(False, clean(step.text))] if step.text else []
-            return [Side("Memory", words, step.subject, known.get(step.subject))]
+            return [Side("Memory", words, step.subject, memory)]
         before, after = differing_words(
             clean(changes[0].before or ""), clean(changes[0].after or "")
         )
-        memory = known.get(step.subject)
         return [Side("Before", before, step.subject, memory), Side("After", after)]
     title, beside = _FATES[step.event]
     texts = {change.field: change for change in step.changes}
     if step.event == "recorded":
         text = clean(texts["content"].after or "") if "content" in texts else ""
-        return [Side(beside, [Piece(False, text)], step.subject, known.get(step.subject))]
+        return [Side(beside, [Piece(False, text)], step.subject, memory)]
     short = step.text or (
         str(texts["content"].before or texts["content"].after or "") if texts else ""
     )
-    own = _whole(short, known.get(step.subject))
+    own = _whole(short, memory)
     if step.other is None:
-        return [Side(title, [Piece(False, own)], step.subject, known.get(step.subject))]
+        return [Side(title, [Piece(False, own)], step.subject, memory)]
     short = str(texts["content"].after or "") if "content" in texts else ""
-    other = clean(made[step.other]) if step.other in made else _whole(short, known.get(step.other))
+    stays = memories.get(step.other)
+    other = clean(new_texts[step.other]) if step.other in new_texts else _whole(short, stays)
     before, after = [Piece(False, own)], [Piece(False, other)]
     if step.event == "superseded":
         before, after = differing_words(own, other)
     return [
-        Side(title, before, step.subject, known.get(step.subject)),
-        Side(beside, after, step.other, known.get(step.other)),
+        Side(title, before, step.subject, memory),
+        Side(beside, after, step.other, stays),
     ]
 
 
 def _whole(short: str, memory: Memory | None) -> str:
-    """Return a memory's whole text where it still begins as a step has it; else what that has."""
+    """Return a memory's whole text where it still begins as in the step; else the step's."""
     if memory is not None and memory.content.startswith(short):
         return clean(memory.content)
     return clean(short)
 
 
 def _other_fields(step: Changed) -> list[tuple[str, str, str]]:
-    """Return the fields that change beside the text, before and after, as words."""
+    """Return the fields that change beside the text, before and after, as texts."""
     return [
-        (change.field, _words(change.before), _words(change.after))
+        (change.field, _value_text(change.before), _value_text(change.after))
         for change in step.changes
         if change.field != "content"
         and not (step.event == "recorded" and change.after in (None, "", []))
     ]
 
 
-def _words(value: Any) -> str:
-    """Return a field's value as words; nothing where it has none."""
-    return value if isinstance(value, str) else "" if value is None else pretty(value)
+def _value_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else pretty(value)

@@ -13,7 +13,7 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard.page_context import Site, is_part, tenant_url
-from serve.evaluation import lab as asking
+from serve.evaluation import lab
 from serve.evaluation.lab import (
     LabQuestion,
     answer_side,
@@ -44,7 +44,7 @@ from store.log.receipts import Place, Wanted
 SHOWN = 30
 NOTES = 3  # memories shown of a recall
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
-_ASKED = ("memory", "through", "project", "session", "silent", "after")
+_FILTERS = ("memory", "through", "project", "session", "silent", "after")
 _SILENT = {"": None, "silent": True, "near": True, "told": False}
 VERDICTS = {"helped": 1.0, "harmed": -1.0}
 
@@ -54,20 +54,24 @@ def recalls_blueprint(site: Site) -> Blueprint:
 
     @pages.get("/t/<tenant>/recalls")
     def index(tenant: str) -> tuple[str, int]:
-        """Show the page, or of it the list to a script that follows it."""
+        """Show the page, or only its list to a script that follows it."""
         opened = site.tenant(tenant)
-        asked = {name: request.args.get(name, "").strip() for name in _ASKED}
+        filters = {name: request.args.get(name, "").strip() for name in _FILTERS}
         rows, following, error = [], "", ""
         try:
-            wanted = _receipt_filter(opened, asked)
-            found = receipts.page(opened.log, wanted, SHOWN, _after(asked), LOOKED_AT)
-            rows = receipt_rows(opened, found.receipts, asked["memory"] or None)
-            following = _cursor(found.last, asked) if found.last else ""
+            wanted = _receipt_filter(opened, filters)
+            after: Place | None = None
+            if filters["after"]:
+                value, seq = decode_cursor(filters["after"], _filters_digest(filters))
+                after = value, seq
+            part = receipts.page(opened.log, wanted, SHOWN, after, LOOKED_AT)
+            rows = receipt_rows(opened, part.receipts, filters["memory"] or None)
+            following = _next_url(part.last, filters) if part.last else ""
         except InvalidInput as wrong:
             error = str(wrong)
         page = render_template(
             "recalls_found.html" if is_part() else "recalls.html",
-            asked=asked,
+            asked=filters,
             rows=rows,
             next=following,
             error=error,
@@ -127,18 +131,20 @@ def receipt_rows(
     def read(view: View) -> list[dict[str, Any]]:
         return [
             receipt_summary(opened.log, event, memory)
-            | {"moment": event.at, "tokens": _tokens(event), "notes": _notes(view, event.body)}
+            | {
+                "moment": event.at,
+                "tokens": _tokens(event),
+                "notes": [  # as they are now, without those that are gone
+                    line_json(note)
+                    for hit in event.body.hits[:NOTES]
+                    if (note := view.tail.find(hit.id)) is not None
+                ],
+            }
             for event in events
             if isinstance(event.body, Recalled)
         ]
 
     return opened.reader.answer(read)
-
-
-def _notes(view: View, body: Recalled) -> list[dict[str, Any]]:
-    """Return the first memories that a recall brought, as they are now; not those that are gone."""
-    memories = (view.tail.find(hit.id) for hit in body.hits[:NOTES])
-    return [line_json(memory) for memory in memories if memory is not None]
 
 
 def _tokens(receipt: Event) -> int | None:
@@ -147,39 +153,31 @@ def _tokens(receipt: Event) -> int | None:
     return math.ceil(length / CHARACTERS) if length else None
 
 
-def _receipt_filter(opened: OpenTenant, asked: dict[str, str]) -> Wanted:
-    """Return which receipts are asked for; `through` asks for those of what was made of a memory,
-    too.
-    """
-    if asked["silent"] not in _SILENT:
+def _receipt_filter(opened: OpenTenant, filters: dict[str, str]) -> Wanted:
+    """Return the receipts that are asked for; `through` adds those of a memory's derivatives."""
+    if filters["silent"] not in _SILENT:
         raise InvalidInput("`silent` is silent, near or told")
-    memory = asked["memory"]
-    made = opened.reader.answer(partial(derivatives_of, id_=memory)) if asked["through"] else ()
+    memory, derivatives = filters["memory"], []
+    if filters["through"]:
+        derivatives = opened.reader.answer(partial(derivatives_of, id_=memory))
     return Wanted(
-        memories=(memory, *made) if memory else (),
-        project=optional_project(asked["project"]),
-        session=asked["session"] or None,
-        silent=_SILENT[asked["silent"]],
-        near=asked["silent"] == "near",
+        memories=(memory, *derivatives) if memory else (),
+        project=optional_project(filters["project"]),
+        session=filters["session"] or None,
+        silent=_SILENT[filters["silent"]],
+        near=filters["silent"] == "near",
     )
 
 
-def _after(asked: dict[str, str]) -> Place | None:
-    if not asked["after"]:
-        return None
-    value, seq = decode_cursor(asked["after"], _filters_digest(asked))
-    return value, seq
+def _next_url(last: Place, filters: dict[str, str]) -> str:
+    query = {name: value for name, value in filters.items() if value and name != "after"}
+    after = encode_cursor(Position(*last), _filters_digest(filters))
+    return tenant_url("recalls.index", **query, after=after)
 
 
-def _cursor(last: Place, asked: dict[str, str]) -> str:
-    filters = {name: value for name, value in asked.items() if value and name != "after"}
-    after = encode_cursor(Position(*last), _filters_digest(asked))
-    return tenant_url("recalls.index", **filters, after=after)
-
-
-def _filters_digest(asked: dict[str, str]) -> str:
-    """Return what tells the cursors of these filters from those of others."""
-    return filter_digest("recalls", {name: asked[name] for name in _ASKED if name != "after"})
+def _filters_digest(filters: dict[str, str]) -> str:
+    """Return a digest of the filters: a cursor is refused with others."""
+    return filter_digest("recalls", {name: filters[name] for name in _FILTERS if name != "after"})
 
 
 # Recall lab: a question under one or two settings, and what every stage made of it.
@@ -199,9 +197,9 @@ def lab_blueprint(site: Site) -> Blueprint:
         opened, now, usual = site.tenant(tenant), site.clock(), site.settings.choices
         question = parse_parameters(request.args, usual)
         projects = opened.reader.answer(_projects)
-        if question.project not in (asking.ANY, asking.NONE, *projects):
+        if question.project not in (lab.ANY, lab.NONE, *projects):
             projects.append(question.project)
-        project = "" if question.project in (asking.ANY, asking.NONE) else question.project
+        project = "" if question.project in (lab.ANY, lab.NONE) else question.project
         with _known(opened, question, usual, now) as (there, known):
             answers = [
                 answer_side(known.reader, question, side, usual, known.now)
@@ -221,10 +219,10 @@ def lab_blueprint(site: Site) -> Blueprint:
             b=question.b or question.a,
             found=answers,
             compared=compare_hits(answers[0].hits, answers[1].hits) if len(answers) == 2 else None,
-            link=f"{tenant_url('lab.index')}?{urlencode(asking.link(question, usual))}",
+            link=f"{tenant_url('lab.index')}?{urlencode(lab.link(question, usual))}",
             projects=projects,
             life=_life(opened.log, now),
-            asking=asking,
+            asking=lab,
             kinds=MEMORY_KINDS,
             tiers=TIERS,
             spoken=EVIDENCE_LABELS,
@@ -239,9 +237,9 @@ def lab_blueprint(site: Site) -> Blueprint:
 def _known(
     opened: OpenTenant, question: LabQuestion, usual: Choices, now: int
 ) -> Iterator[tuple[OpenTenant, Known]]:
-    """Give the memory that is asked: as it was known on a day, or as it is.
+    """Open the memory to ask: as it was known on a day, or as it is.
 
-    On the day of the first event that much was known.
+    A day before the first event counts as that of the first event.
     """
     if not (question.query and question.known and question.as_of):
         yield opened, Known(opened.tenant, opened.log, opened.reader, usual, now)

@@ -7,19 +7,18 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-import msgspec
 from flask import Blueprint, Response, render_template, request
 from msgspec.structs import replace
 
+from serve.dashboard.forms import convert
 from serve.dashboard.page_context import Site, Undo, back, tenant_url
-from serve.lessons.lesson_stats import LessonStats, Statistics, statistics
+from serve.lessons.lesson_stats import LessonStats, statistics
 from serve.lessons.rule_index import rules
 from serve.reader import goals
 from serve.reader.filters import Filter
 from serve.reader.goals import Chain
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View, newest
-from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands
 from store.log.commands import change_goal
@@ -28,7 +27,7 @@ from store.memories.memory import Memory
 from store.plans import lesson_proposals
 
 LESSONS_SHOWN = 200  # lessons, and rules that were never shown
-_LOWEST = -2.0  # below any impact: what is not known comes last
+_LOWEST = -2.0  # below any impact: an unknown one comes last
 
 SORTS: Mapping[str, Callable[[LessonStats], float]] = {
     "shown": lambda stats: stats.counts["surfaced"],
@@ -54,8 +53,14 @@ def lessons_blueprint(site: Site) -> Blueprint:
         opened, sort = site.tenant(tenant), request.args.get("sort", "shown")
         if sort not in SORTS:
             raise InvalidInput(f"unknown order {sort!r}: choose from {', '.join(SORTS)}")
-        found, never = _lessons(opened, site.clock())
+        conditions = Filter(now=site.clock())
+        found, every = opened.reader.answer(
+            lambda view: (statistics(view, opened.log, conditions), rules(view, conditions))
+        )
         lessons = sorted(found.lessons, key=SORTS[sort], reverse=True)
+        was_shown = {stats.memory.id for stats in found.lessons}
+        never = [memory for memory in every if memory.id not in was_shown]
+        never.sort(key=lambda memory: -memory.created_at)
         return render_template(
             "lessons.html",
             columns=_columns(sort),
@@ -84,17 +89,6 @@ def lessons_blueprint(site: Site) -> Blueprint:
         return site.redirect(here, "Forgotten: it is no longer recalled.", undo=undo)
 
     return pages
-
-
-def _lessons(opened: OpenTenant, now: int) -> tuple[Statistics, list[Memory]]:
-    """Return how the lessons stand, and the rules that were never shown, the newest first."""
-    conditions = Filter(now=now)
-    found, every = opened.reader.answer(
-        lambda view: (statistics(view, opened.log, conditions), rules(view, conditions))
-    )
-    shown = {stats.memory.id for stats in found.lessons}
-    never = [memory for memory in every if memory.id not in shown]
-    return found, sorted(never, key=lambda memory: -memory.created_at)
 
 
 def _columns(sort: str) -> list[dict[str, str]]:
@@ -152,8 +146,8 @@ def goals_blueprint(site: Site) -> Blueprint:
         before = opened.reader.answer(lambda view: view.tail.find(id_))
         if before is None:
             raise NotFound(f"no goal {id_!r}")
-        given, day = _goal_form()
-        change_goal(opened.log, id_, given, site.clock(), day)
+        revision, day = _goal_form()
+        change_goal(opened.log, id_, revision, site.clock(), day)
         fields = (("status", before.status or "open"), ("percent", _percent(before)))
         undo = Undo(
             tenant_url("goals.change", id_=id_), tuple(field for field in fields if field[1])
@@ -178,14 +172,14 @@ def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain
 
 
 def _goal_view(goal: Memory, today: date) -> dict[str, Any]:
-    (shown,) = goals.goals_payload([goal], today)
+    (payload,) = goals.goals_payload([goal], today)
     return {
         **visible_json(goal),
         "status": goal.status or "open",
         "progress": goal.progress,
         "percent": _percent(goal),
-        "due": shown.get("due"),
-        "overdue": "overdue" in shown and goal.status in ("open", "blocked"),
+        "due": payload.get("due"),
+        "overdue": "overdue" in payload and goal.status in ("open", "blocked"),
         "updated_at": goal.updated_at,
     }
 
@@ -195,7 +189,7 @@ def _percent(goal: Memory) -> str:
 
 
 def _goal_form() -> tuple[Revised, date | None]:
-    """Return what a form says of a goal; an empty field says nothing. Raise InvalidInput."""
+    """Return a form's changes of a goal; an empty field changes nothing. Raise InvalidInput."""
     percent, day = (request.form.get(name, "").strip() for name in ("percent", "due"))
     try:
         progress = float(percent) / 100 if percent else None
@@ -204,8 +198,5 @@ def _goal_form() -> tuple[Revised, date | None]:
         raise InvalidInput(f"give a percentage, and a day like 2026-12-01: {error}") from error
     if progress is not None and not math.isfinite(progress):
         raise InvalidInput(f"{percent} is not a percentage")
-    try:
-        given = {"status": request.form.get("status") or None, "progress": progress}
-        return msgspec.convert(given, Revised), due
-    except msgspec.ValidationError as error:
-        raise InvalidInput(str(error)) from error
+    values = {"status": request.form.get("status") or None, "progress": progress}
+    return convert(values, Revised), due

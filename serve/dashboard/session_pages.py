@@ -21,6 +21,7 @@ from serve.reports.session_timeline import Turn, session_turns
 from serve.server.open_tenants import OpenTenant
 from store.agents.work import work
 from store.home.errors import InvalidInput, NotFound
+from store.home.instants import EVER
 from store.importers import git
 from store.log import log_queries
 from store.log.event_kinds import EPISODE, MEMORY_KINDS, Recalled
@@ -30,7 +31,6 @@ SHOWN = 40  # sessions of a page
 TURNS = 25  # of a page
 LINES = 12  # memories, files and commits in a list
 WORDS = 8  # that are looked for
-_LATEST = 2**62
 _AFTER = 60 * 60 * 1_000_000  # a session's work is committed after its last prompt, too
 
 
@@ -40,7 +40,7 @@ def sessions_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/sessions")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        before = request.args.get("before", type=int, default=_LATEST)
+        before = request.args.get("before", type=int, default=EVER)
         sessions = log_queries.newest_sessions(opened.log, before, SHOWN)
         days = [(of, list(lines)) for of, lines in groupby(sessions, key=lambda s: day(s.ended))]
         following = (
@@ -48,7 +48,7 @@ def sessions_blueprint(site: Site) -> Blueprint:
             if len(sessions) == SHOWN
             else ""
         )
-        return render_template("sessions.html", days=days, next=following, before=before < _LATEST)
+        return render_template("sessions.html", days=days, next=following, before=before < EVER)
 
     @pages.get("/t/<tenant>/session")
     def show(tenant: str) -> str:
@@ -62,9 +62,9 @@ def sessions_blueprint(site: Site) -> Blueprint:
         turns = session_turns(events)
         if not turns:
             raise NotFound(f"no session {session!r}")
-        holding = [turn for turn in turns if turn.holds(words)]
-        first = max(1, min(start, len(holding)))
-        shown = holding[first - 1 :][:TURNS]
+        matching = [turn for turn in turns if turn.holds(words)]
+        first = max(1, min(start, len(matching)))
+        on_page = matching[first - 1 :][:TURNS]
 
         def address(place: int) -> str:
             return tenant_url(
@@ -74,8 +74,8 @@ def sessions_blueprint(site: Site) -> Blueprint:
                 **{"from": place if place > 1 else None},
             )
 
-        last = (len(holding) - 1) // TURNS * TURNS + 1
-        following = first + TURNS if first + TURNS <= len(holding) else None
+        last = (len(matching) - 1) // TURNS * TURNS + 1
+        following = first + TURNS if first + TURNS <= len(matching) else None
         return render_template(
             "session.html",
             session=session,
@@ -83,8 +83,8 @@ def sessions_blueprint(site: Site) -> Blueprint:
             words=words,
             title=next((turn.prompt for turn in turns if turn.prompt), session),
             summary=_summary(opened, turns, events),
-            turns=[_turn_fields(opened, turn) for turn in shown],
-            place=(first, first + len(shown) - 1, len(holding)),
+            turns=[_turn_fields(opened, turn) for turn in on_page],
+            place=(first, first + len(on_page) - 1, len(matching)),
             previous=address(max(1, first - TURNS)) if first > 1 else "",
             next=address(following) if following else "",
             last=address(last) if following and following < last else "",
@@ -94,19 +94,19 @@ def sessions_blueprint(site: Site) -> Blueprint:
 
 
 def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event]) -> dict[str, Any]:
-    """Return what a whole session came to. Times are microseconds UTC."""
+    """Return the figures of a whole session. Times are microseconds UTC."""
     project = next((event.project for event in events if event.project), None)
-    done = work(events)
+    of_all = work(events)
     began, ended = turns[0].at, events[-1].at
     commands = [act for turn in turns for act in turn.acts if act.command]
-    told = [body for event in events if isinstance(body := event.body, Recalled)]
+    recalls = [body for event in events if isinstance(body := event.body, Recalled)]
 
     def commits(view: View) -> list[dict[str, Any]]:
-        """Return those of the project that were made meanwhile; imported ones are known."""
+        """Return the imported commits of the project that were made meanwhile."""
         kinds = tuple(kind for kind in MEMORY_KINDS if kind != EPISODE)
-        those = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
-        meanwhile = Listing(those, state="any", sort="created_at")
-        memories = listing.page(view, meanwhile, LINES).memories if project else ()
+        conditions = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
+        asked = Listing(conditions, state="any", sort="created_at")
+        memories = listing.page(view, asked, LINES).memories if project else ()
         return [memory_line(view, memory.id) for memory in memories if memory.source == git.SOURCE]
 
     return {
@@ -116,11 +116,11 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
         "ended": ended,
         "is_imported": any(turn.is_imported for turn in turns),
         "prompts": sum(bool(turn.prompt) for turn in turns),
-        "edited": done.edited,
-        "runs": done.runs,
+        "edited": of_all.edited,
+        "runs": of_all.runs,
         "commands": len(commands),
         "failed": sum(act.passed is False for act in commands),
-        "notes": sum(len(body.hits) for body in told if body.characters),
+        "notes": sum(len(body.hits) for body in recalls if body.characters),
         "commits": opened.reader.answer(commits),
     }
 
@@ -128,12 +128,13 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
 def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
     """Return a turn as the page shows it."""
     recalls = receipt_rows(opened, turn.recalls)
-    told = {hit["id"] for recall in recalls for hit in recall["notes"]}
+    in_recalls = {hit["id"] for recall in recalls for hit in recall["notes"]}
 
     def memories(view: View) -> dict[str, Any]:
+        warned = [id_ for id_ in turn.surfaced[:LINES] if id_ not in in_recalls]
         return {
             "made": [memory_line(view, id_) for id_ in turn.recorded[:LINES]],
-            "warned": [memory_line(view, id_) for id_ in turn.surfaced[:LINES] if id_ not in told],
+            "warned": [memory_line(view, id_) for id_ in warned],
         }
 
     return {

@@ -60,8 +60,7 @@ from store.home.errors import NotFound
 from store.home.http_access import Keys, Session, Signer
 
 # The static files: read once, served under an address that holds their content's hash, so a
-# browser
-# may keep them for ever.
+# browser may keep them for ever.
 
 FOLDER = Path(__file__).parent / "static"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -77,14 +76,14 @@ def assets(folder: Path = FOLDER) -> Mapping[str, Asset]:
     """Return the files of a folder by name, and the scripts of other people in `vendor`."""
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
     paths += sorted((folder / "vendor").glob("*.js"))
-    return {path.name: _asset(path) for path in paths}
-
-
-def _asset(path: Path) -> Asset:
-    data = path.read_bytes()
-    # not the system's table first: it may say anything of .js, which is not run then
-    mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
-    return Asset(data, mimetype or "application/octet-stream", sha256(data).hexdigest()[:12])
+    files = {}
+    for path in paths:
+        data = path.read_bytes()
+        # not the system's table first: with a wrong type for .js no script runs
+        mimetype = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0]
+        digest = sha256(data).hexdigest()[:12]
+        files[path.name] = Asset(data, mimetype or "application/octet-stream", digest)
+    return files
 
 
 # The pages of a tenant, in the order of the navigation.
@@ -158,8 +157,8 @@ _decoder = msgspec.json.Decoder(Problem)
 
 
 def login_of(owners: Signer, clock: Callable[[], int]) -> Callable[[Request], Session | None]:
-    """Return what says who is logged in at the browser that asks."""
-    return lambda asked: owners.session(asked.cookies.get(owners.cookie), clock())
+    """Return a function that gives the session of a request's cookie."""
+    return lambda incoming: owners.session(incoming.cookies.get(owners.cookie), clock())
 
 
 def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[], int]) -> None:
@@ -170,9 +169,9 @@ def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[
         "trim_blocks": True,
         "lstrip_blocks": True,
     }
-    _teach(app, site, files)
+    _add_template_names(app, site, files)
     app.register_blueprint(login_blueprint(Keys(), owners, clock, lambda: _compile(app)))
-    app.register_blueprint(_doors(site, files))
+    app.register_blueprint(_doors_blueprint(site, files))
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint(site))
     app.after_request(_finish)
@@ -184,8 +183,8 @@ def _compile(app: Flask) -> None:
         app.jinja_env.get_template(name)
 
 
-def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
-    """Return the routes of no page: the way in, and the static files."""
+def _doors_blueprint(site: Site, files: Mapping[str, Asset]) -> Blueprint:
+    """Return the routes that are no page: the redirects to the first one, and the static files."""
     doors = Blueprint("doors", __name__, template_folder="templates")
 
     @doors.get("/")
@@ -213,34 +212,22 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
     return doors
 
 
-def _teach(app: Flask, site: Site, files: Mapping[str, Asset]) -> None:
-    """Give the templates the filters and names that the recipe in `pages` speaks of."""
-    for of in (
-        clean,
-        line,
-        passages,
-        prose,
-        mark,
-        markdown,
-        plain,
-        iso,
-        stamp,
-        number,
-        size,
-        pretty,
-    ):
-        app.add_template_filter(of)
+def _add_template_names(app: Flask, site: Site, files: Mapping[str, Asset]) -> None:
+    """Give the templates their filters and global names."""
+    texts = (clean, line, passages, prose, mark, markdown, plain)
+    for template_filter in (*texts, iso, stamp, number, size, pretty):
+        app.add_template_filter(template_filter)
     app.add_template_filter(lambda at: ago(at, site.clock()), "ago")
     app.add_template_global(lambda name: _static(files, name), "static")
     app.add_template_global(tenant_url, "tenant_url")
     app.add_template_global(differences, "differences")
     app.add_template_global(_csrf, "csrf")
     app.add_template_global(_here, "here")
-    app.context_processor(lambda: _around(site))
+    app.context_processor(lambda: _frame_values(site))
 
 
-def _around(site: Site) -> dict[str, Any]:
-    """Return what the frame of every page says; of none but its title where nobody is logged in."""
+def _frame_values(site: Site) -> dict[str, Any]:
+    """Return the values of every page's frame; where nobody is logged in it has only a title."""
     opened = g.get("opened")
     return {
         "version": version(),
@@ -261,9 +248,9 @@ def _available_places() -> list[Place]:
 
 
 def _place_url(tenant: str) -> str:
-    """Return where another tenant's page of the present sort is."""
-    known = {place.name: place.endpoint for place in _available_places()}
-    return url_for(known.get(request.blueprint or "", "doors.first"), tenant=tenant)
+    """Return the address of the present page for another tenant."""
+    endpoints = {place.name: place.endpoint for place in _available_places()}
+    return url_for(endpoints.get(request.blueprint or "", "doors.first"), tenant=tenant)
 
 
 def _manifest(opened: OpenTenant) -> int | None:
@@ -287,21 +274,17 @@ def _static(files: Mapping[str, Asset], name: str) -> str:
 
 
 def _finish(answer: Response) -> Response:
-    """Dress an error of a page as a page, and add the headers that protect it; a program's answer
-    is what it says it is.
+    """Render an error of a page as a page, and add the headers that protect it; for programs only
+    keep clients from guessing another type.
     """
     if request_guard.is_for_programs(request.path):
         answer.headers["X-Content-Type-Options"] = "nosniff"
         return answer
     if answer.mimetype == MIMETYPE:
-        _dress(answer)
+        problem = _decoder.decode(answer.get_data())
+        answer.set_data(render_template("error.html", problem=problem))
+        answer.mimetype = "text/html"
     for name, value in HEADERS.items():
         answer.headers[name] = value
     answer.headers.setdefault("Cache-Control", "no-store")
     return answer
-
-
-def _dress(answer: Response) -> None:
-    problem = _decoder.decode(answer.get_data())
-    answer.set_data(render_template("error.html", problem=problem))
-    answer.mimetype = "text/html"
