@@ -170,10 +170,10 @@ def _after_comma(text: str, at: int, close: str) -> int:
 
 def _fail(text: str, at: int, wanted: str) -> NoReturn:
     if text.startswith("/*", at):
-        found = "a comment that never ends"
+        actual = "a comment that never ends"
     else:
-        found = json.dumps(text[at], ensure_ascii=False) if at < len(text) else "the end"
-    raise ConfigError(f"{position(text, at)}: expected {wanted}, found {found}")
+        actual = json.dumps(text[at], ensure_ascii=False) if at < len(text) else "the end"
+    raise ConfigError(f"{position(text, at)}: expected {wanted}, found {actual}")
 
 
 Blanks = Mapping[KeyPath, str]

@@ -14,7 +14,16 @@ from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
-from flask import Blueprint, Response, g, redirect, render_template, request, url_for
+from flask import (
+    Blueprint,
+    Response,
+    current_app,
+    g,
+    redirect,
+    render_template,
+    request,
+    url_for,
+)
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from serve.server.open_tenants import OpenTenant, OpenTenants
@@ -104,11 +113,18 @@ class Site(msgspec.Struct, frozen=True):
         """
         name = self.flashes.keep(Flash(text, tone, undo), self.clock())
         joint = "&" if "?" in url else "?"
-        return _redirect(f"{url}{joint}{urlencode({'flash': name})}")
+        return see_other(f"{url}{joint}{urlencode({'flash': name})}")
 
     def flash(self) -> Flash | None:
         """Return the flash that the address of the page names, if any."""
         return self.flashes.get(request.args.get("flash"), self.clock())
+
+
+def see_other(url: str) -> Response:
+    """Return a redirect that a browser follows with a GET."""
+    answer = redirect(url, HTTPStatus.SEE_OTHER)
+    assert isinstance(answer, Response)
+    return answer
 
 
 PART = "Mnemolog-Part"  # the header by which a script asks for what of a page changes
@@ -159,20 +175,17 @@ _LONGEST = 200  # characters of a key that are looked at
 _MOST = 4_096  # bytes of its form: nobody is known yet, and a large one takes seconds to take apart
 
 
-def login_blueprint(
-    keys: Keys, signer: Signer, clock: Callable[[], int], prepare: Callable[[], None]
-) -> Blueprint:
-    """Return the routes by which the owner gets in and out.
-
-    `prepare` is called when a key is made: somebody is about to look at a page.
-    """
-    pages = Blueprint("login", __name__)
+def login_blueprint(signer: Signer, clock: Callable[[], int]) -> Blueprint:
+    """Return the routes by which the owner gets in and out."""
+    pages, keys = Blueprint("login", __name__), Keys()
 
     @pages.post("/v1/logins")
     def make_key() -> Response:
         if (refused := owner_only()) is not None:
             return refused
-        prepare()
+        # somebody is about to look at a page: compile them all, 0.2 s together
+        for name in current_app.jinja_env.list_templates():
+            current_app.jinja_env.get_template(name)
         key, ends = keys.make(clock())
         link = {"path": f"/login?key={key}", "expires_at": isoformat(ends)}
         return Response(msgspec.json.encode(link), HTTPStatus.CREATED, mimetype="application/json")
@@ -181,7 +194,7 @@ def login_blueprint(
     def show() -> str | Response:
         key = request.args.get("key", "")[:_LONGEST]
         if not key and "login" in g:
-            return _redirect("/")
+            return see_other("/")
         return render_template("login.html", key=key)
 
     @pages.post("/login")
@@ -191,7 +204,7 @@ def login_blueprint(
             raise RequestEntityTooLarge
         if not keys.take(request.form.get("key", "")[:_LONGEST], now):
             return problem("link_spent", "run `mnemolog dashboard` again: it makes a new link")
-        answer = _redirect("/")
+        answer = see_other("/")
         answer.set_cookie(
             signer.cookie,
             signer.value(now),
@@ -205,14 +218,8 @@ def login_blueprint(
     @pages.post("/logout")
     def leave() -> Response:
         signer.end(g.login, clock())
-        answer = _redirect("/login")
+        answer = see_other("/login")
         answer.delete_cookie(signer.cookie, path="/", httponly=True, samesite="Strict")
         return answer
 
     return pages
-
-
-def _redirect(path: str) -> Response:
-    answer = redirect(path, HTTPStatus.SEE_OTHER)
-    assert isinstance(answer, Response)
-    return answer

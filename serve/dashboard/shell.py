@@ -6,23 +6,11 @@ like there.
 import mimetypes
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from flask import (
-    Blueprint,
-    Flask,
-    Request,
-    Response,
-    current_app,
-    g,
-    redirect,
-    render_template,
-    request,
-    url_for,
-)
+from flask import Blueprint, Flask, Request, Response, g, render_template, request, url_for
 from jinja2 import StrictUndefined
 from markupsafe import Markup
 
@@ -39,7 +27,7 @@ from serve.dashboard import (
     session_pages,
 )
 from serve.dashboard.markdown import mark, markdown, plain
-from serve.dashboard.page_context import Site, login_blueprint, tenant_url
+from serve.dashboard.page_context import Site, login_blueprint, see_other, tenant_url
 from serve.dashboard.rendering import (
     ago,
     clean,
@@ -57,7 +45,7 @@ from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import MIMETYPE, Problem
 from store.home.errors import NotFound
-from store.home.http_access import Keys, Session, Signer
+from store.home.http_access import Session, Signer
 
 # The static files: read once, served under an address that holds their content's hash, so a
 # browser may keep them for ever.
@@ -170,17 +158,11 @@ def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[
         "lstrip_blocks": True,
     }
     _add_template_names(app, site, files)
-    app.register_blueprint(login_blueprint(Keys(), owners, clock, lambda: _compile(app)))
+    app.register_blueprint(login_blueprint(owners, clock))
     app.register_blueprint(_doors_blueprint(site, files))
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint(site))
     app.after_request(_finish)
-
-
-def _compile(app: Flask) -> None:
-    """Compile the templates, 0.2 s together, before the first page waits for its own."""
-    for name in app.jinja_env.list_templates():
-        app.jinja_env.get_template(name)
 
 
 def _doors_blueprint(site: Site, files: Mapping[str, Asset]) -> Blueprint:
@@ -188,13 +170,13 @@ def _doors_blueprint(site: Site, files: Mapping[str, Asset]) -> Blueprint:
     doors = Blueprint("doors", __name__, template_folder="templates")
 
     @doors.get("/")
-    def home() -> Any:
-        return redirect(f"/t/{site.settings.choices.tenant}/", HTTPStatus.SEE_OTHER)
+    def home() -> Response:
+        return see_other(f"/t/{site.settings.choices.tenant}/")
 
     @doors.get("/t/<tenant>/")
-    def first(tenant: str) -> Any:
+    def first(tenant: str) -> Response:
         site.tenant(tenant)
-        return redirect(tenant_url(_available_places()[0].endpoint), HTTPStatus.SEE_OTHER)
+        return see_other(tenant_url(PLACES[0].endpoint))
 
     @doors.get("/static/<digest>/<name>")
     def static(digest: str, name: str) -> Response:
@@ -206,8 +188,8 @@ def _doors_blueprint(site: Site, files: Mapping[str, Asset]) -> Blueprint:
         return answer
 
     @doors.get("/favicon.ico")
-    def icon() -> Any:
-        return redirect(_static(files, "icon.svg"), HTTPStatus.SEE_OTHER)
+    def icon() -> Response:
+        return see_other(_static(files, "icon.svg"))
 
     return doors
 
@@ -233,7 +215,7 @@ def _frame_values(site: Site) -> dict[str, Any]:
         "version": version(),
         "is_in": "login" in g,
         "tenant": opened.tenant.name if opened else None,
-        "places": _available_places() if opened else (),
+        "places": PLACES if opened else (),
         "place": request.blueprint,
         "tenants": site.names,
         "place_url": _place_url,
@@ -243,13 +225,9 @@ def _frame_values(site: Site) -> dict[str, Any]:
     }
 
 
-def _available_places() -> list[Place]:
-    return [place for place in PLACES if place.endpoint in current_app.view_functions]
-
-
 def _place_url(tenant: str) -> str:
     """Return the address of the present page for another tenant."""
-    endpoints = {place.name: place.endpoint for place in _available_places()}
+    endpoints = {place.name: place.endpoint for place in PLACES}
     return url_for(endpoints.get(request.blueprint or "", "doors.first"), tenant=tenant)
 
 

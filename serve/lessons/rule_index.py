@@ -21,7 +21,6 @@ from serve.reader.snapshots import Snapshots
 from serve.reader.view import View
 from store.derived.feedback import Counts
 from store.memories.memory import ACTIVE, Memory
-from store.text.mention_rules import LONE_TOOLS, SUBCOMMANDS
 from store.text.text_features import MAY_RULE, RULE_KINDS
 
 
@@ -139,7 +138,6 @@ class RowRules:
 
 
 MAX_CHARS = 4_000
-_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | rule_tokens.MORE_TOOLS) - rule_tokens.WORD_TOOLS
 # an imperative at the beginning of a clause: "deploy it", "please commit"
 _IMPERATIVES = frozenset({"deploy", "release", "publish", "ship", "commit", "install", "push"})
 _LEADS = frozenset("please now then and can could you run also bitte let's lets to".split())
@@ -157,7 +155,7 @@ def requested_work(prompt: str) -> tuple[tuple[str, ...], frozenset[str]]:
         word = token.written
         if token.is_code:
             named[word.split(" ")[0]] = None
-        elif word in _TOOLS or rule_tokens.file_pattern(word):
+        elif word in rule_tokens.PLAIN_TOOLS or rule_tokens.file_pattern(word):
             named[word] = None
         elif is_lead and token.text in _IMPERATIVES:
             efforts |= {

@@ -163,7 +163,7 @@ _CUES = (
 )  # fmt: skip
 _SCRIPTS = frozenset("bash bat cmd fish js mjs pl ps1 py rb sh ts zsh".split())
 _MOST_TOOLS = 6
-_PLAIN_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | MORE_TOOLS) - WORD_TOOLS
+PLAIN_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | MORE_TOOLS) - WORD_TOOLS
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -199,7 +199,7 @@ def tokenize_rule(text: str) -> list[Token]:
 
 def _words(written: str) -> list[Token]:
     if "/" in written and len(tools := written.strip("\"'*_.").split("/")) < _MOST_TOOLS:
-        if all(tool in _PLAIN_TOOLS for tool in tools):  # "npm/yarn/pnpm"
+        if all(tool in PLAIN_TOOLS for tool in tools):  # "npm/yarn/pnpm"
             words = " or ".join(tools).split()
             return [*(Token(word, written=word) for word in words), *_end_of(written)]
     bare = written.strip("\"'*_\u201c\u201d\u201e") if not _GLOB.fullmatch(written) else written
@@ -282,7 +282,7 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
     tool = of[place].written
     if is_run and _is_said_to_run(of, place):
         return Name(1, command((tool,)))
-    if tool not in _PLAIN_TOOLS and not (is_run and tool in WORD_TOOLS):
+    if tool not in PLAIN_TOOLS and not (is_run and tool in WORD_TOOLS):
         return None
     line = [tool]
     for token in of[place + 1 : place + 6]:
