@@ -1,8 +1,8 @@
 """
-Checkup: what is wrong between a host and this mnemolog, and how to mend it.
+Checkup: problems between a host and this mnemolog, and how to fix them.
 
-It changes nothing. No host says that it skips a hook, so only events that reach the log prove that
-it does not. A user's own choice, such as hooks switched off, is reported and never changed.
+It changes nothing. No host reports that it skips a hook, so only events that reach the log prove
+that it does not. A user's own choice, such as hooks switched off, is reported and never changed.
 """
 
 import os
@@ -82,7 +82,7 @@ def _last_arrivals(log: EventLog) -> dict[str, int]:
     arrivals: dict[str, int] = {}
     try:
         newest = integrity.readable_events(log, max(0, log.head() - LOOKED_AT))[0]
-    except LogError:  # damage is another's finding
+    except LogError:  # damage is a finding of another check
         return arrivals
     for event in newest:
         if event.kind in _HOOK_KINDS and event.agent:
@@ -91,7 +91,7 @@ def _last_arrivals(log: EventLog) -> dict[str, int]:
 
 
 def _entry_problems(host: Host, install: Install, entries: list[Any]) -> Iterator[str]:
-    """Yield what in our entries no longer fits: a moved environment, another port or token."""
+    """Yield the problems of our entries: a moved environment, another port or token."""
     for word in sorted({word for entry in entries for word in _words(entry, install.platform)}):
         path = Path(word)
         if path.is_absolute() and path.name.startswith(_STARTED) and not path.exists():
@@ -167,7 +167,7 @@ def _at(settings: Any, place: Place) -> Any:
 
 
 # Files with a key in them that other users of this machine can read. With it they could not list or
-# change the memory, but tell it a prompt and read what it recalls.
+# change the memory, but send it a prompt and read the recalled notes.
 
 _GROUP, _OTHERS = (0o040, 0o010), (0o004, 0o001)  # to read a file, and to go through a folder
 

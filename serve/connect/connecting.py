@@ -98,7 +98,7 @@ class FileChange(msgspec.Struct, frozen=True):
     before: bytes | None
     after: bytes | None
     is_taken: bool
-    hold: OriginalFile | None  # what is to be known when it is taken out again
+    hold: OriginalFile | None  # needed to take our entries out again
 
     @property
     def path(self) -> Path:
@@ -179,7 +179,7 @@ def drop_folders(folders: list[str]) -> list[str]:
             Path(folder).rmdir()
         except FileNotFoundError:
             continue
-        except OSError:  # something lies in it
+        except OSError:  # it is not empty
             others.append(folder)
     return others
 
@@ -190,7 +190,7 @@ def _change_to_add(
     text = _text(before)
     is_blank = _is_blank(text)
     start = document.start if is_blank else text
-    if hold is None or is_blank or not document.entries(text):  # else it is known from before
+    if hold is None or is_blank or not document.entries(text):  # else it was recorded before
         was = Before.FULL if not is_blank else Before.BLANK if before is not None else Before.NONE
         places = tuple(blanks_of(start, document.places).items()) if document.places else ()
         hold = OriginalFile(was, text if is_blank else "", places)
@@ -275,7 +275,7 @@ def _write(path: Path, data: bytes | None, *, is_program: bool) -> None:
 
 
 class ConnectionPlan(msgspec.Struct, frozen=True):
-    """What is to happen to a host's files; those that stay as they are stand there too."""
+    """The planned changes of a host's files, with those that stay as they are."""
 
     host: Host
     home: Path
@@ -290,7 +290,7 @@ class ConnectionPlan(msgspec.Struct, frozen=True):
 def plan_connection(
     host: Host, machine: Machine, install: Install, *, rules: bool = True
 ) -> ConnectionPlan:
-    """Return the changes of connecting; without `rules` they are taken out where they stand.
+    """Return the changes of connecting; without `rules` these are taken out.
 
     Raise ConfigError for a file that cannot be read or does not parse.
     """
@@ -311,7 +311,7 @@ def plan_disconnection(host: Host, machine: Machine, install: Install) -> Connec
 def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
     """Make the changes; return the folder of the backup, if one was made.
 
-    What is known of the files is written before them, so that a stop in the midst can be undone.
+    The record of the original files is written first, so that a stop in the midst can be undone.
     """
     backup = back_up(plan.home, plan.host.name, plan.changes)
     connections = read_connections(plan.home)

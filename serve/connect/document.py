@@ -1,7 +1,7 @@
 """
-Document: one file of a host's settings, and how what is ours gets into it and out again.
+Document: one file of a host's settings, and the edits that put our entries in and take them out.
 
-Every kind of document is made of two pure functions over its text, so that a change can be shown
+Every kind of document is made of pure functions over its text, so that a change can be shown
 before it is made, and made again where the file was changed meanwhile.
 """
 
@@ -31,7 +31,7 @@ class Document(msgspec.Struct, frozen=True):
     """A file. `start` is the text of one that we make; `places` are the containers we fill; a host
     may run it as a program.
 
-    `entries` gives what is ours in a text, `values` all of it, as plain values.
+    `entries` gives our entries in a text, `values` all of it, as plain values.
     """
 
     path: Path
@@ -124,7 +124,7 @@ def _own_document(file: OwnFile) -> Document:
 
 
 class _OurHook(msgspec.Struct, frozen=True):
-    """A hook of ours in a file: its event, where it stands, and what to take out with it."""
+    """A hook of ours in a file: its event, its place, and the place to take out with it."""
 
     event: str
     place: Place

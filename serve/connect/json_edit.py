@@ -31,7 +31,7 @@ _read_value = json.JSONDecoder().raw_decode
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A value, from its first character to the one after its last, and what it holds."""
+    """A value, from its first character to the one after its last, and its children."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Node(msgspec.Struct, frozen=True):
         return isinstance(self.value, dict | list)
 
     def child(self, key: Key) -> "Child | None":
-        """Return the child of a key; the last one where it stands twice, as parsers do."""
+        """Return the child of a key; the last one of a repeated key, as parsers do."""
         return next((child for child in reversed(self.children) if child.key == key), None)
 
 
@@ -236,7 +236,7 @@ def take_json(text: str, path: KeyPath, blanks: Blanks) -> str:
 
 
 def blanks_of(text: str, paths: Iterable[KeyPath]) -> dict[KeyPath, str]:
-    """Return the white space inside each container on these paths that holds nothing."""
+    """Return the white space inside each empty container on these paths."""
     root = parse_jsonc(text)
     blanks = {}
     for path in {whole[:length] for whole in paths for length in range(len(whole) + 1)}:
@@ -258,7 +258,7 @@ def _insert(text: str, holder: Node, label: str, value: Any) -> str:
         own = _line_indent(text, holder.start)
         indent = own + _unit(text)
         new = f"{end}{indent}{label}{_render(value, indent, _unit(text), end)}"
-        if text[slice(*inside)].strip():  # a comment stands in it
+        if text[slice(*inside)].strip():  # it has a comment inside
             at = inside[0] + len(text[slice(*inside)].rstrip())
             return text[:at] + new + text[at:]
         return f"{text[: inside[0]]}{new}{end}{own}{text[inside[1] :]}"
@@ -284,7 +284,7 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
     if number:
         comma = after_gap(text, holder.children[number - 1].end)
         comments = _comments_before(text, comma + 1, child.start, end)
-        if is_last and end == child.end:  # the comma before it was put there for its sake
+        if is_last and end == child.end:  # the comma before it was put there with it
             return text[:comma] + comments + text[end:]
         return text[: comma + 1] + comments + text[end:]
     if not is_last:

@@ -42,7 +42,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def put_toml(text: str, table: str, name: str, values: Values) -> str:
-    """Return the text with these keys in `[table.name]`; others that stand there stay."""
+    """Return the text with these keys in `[table.name]`; other keys stay."""
     plain = parse_toml(text)
     there = plain.get(table, {})
     if not isinstance(there, dict) or not isinstance(there.get(name, {}), dict):
@@ -55,7 +55,7 @@ def put_toml(text: str, table: str, name: str, values: Values) -> str:
 
 
 def take_toml(text: str, table: str, name: str) -> str:
-    """Return the text without `[table.name]` and what lies in it."""
+    """Return the text without `[table.name]` and its content."""
     plain = parse_toml(text)
     there = plain.get(table)
     if not isinstance(there, dict) or name not in there:

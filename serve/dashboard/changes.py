@@ -50,8 +50,8 @@ _was = msgspec.json.Decoder(Was)
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What became of a form: how many were changed, by which events, how many were so already, how
-    to undo it.
+    """The result of a form: counts of the memories it changed and left as they were, the states
+    before, for the form that undoes it, and its events.
     """
 
     changed: int
@@ -92,7 +92,7 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
 def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
     """Take changes back, all or none, and return of how many memories.
 
-    Raise ChangedSince where one was changed by another since, InvalidInput for what is no change.
+    Raise ChangedSince where somebody changed one since, InvalidInput for fields that are no change.
     """
     try:
         before = [_was.decode(state) for state in sent[:MOST]]

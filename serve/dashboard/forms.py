@@ -1,7 +1,7 @@
 """
-Forms: what a page's form sent, read as the values our functions take.
+Forms: the fields that a page's form sent, as the values our functions take.
 
-An empty field of a new memory says nothing; of an edited one it empties the field, and one that was
+An empty field of a new memory is ignored; of an edited one it empties the field, and one that was
 not sent leaves it as it is.
 """
 
@@ -48,7 +48,7 @@ FILTER_LABELS = {
 
 
 class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the list's form asks for, as it was typed. `sort` "": the best first, else the newest.
+    """The fields of the list's form as typed. `sort` "": the best first, else the newest.
 
     With words the memories are recalled; in an order or a state that recall does not know, those
     are listed that hold the words.
@@ -74,7 +74,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.q) and not self.sort and self.state in (ACTIVE, ANY)
 
     def query(self, **changed: str) -> dict[str, str]:
-        """Return the fields that say something, as an address holds them; the cursor not."""
+        """Return the fields that are set, for an address, without the cursor."""
         fields: dict[str, str] = msgspec.to_builtins(
             structs.replace(self, **({"after": ""} | changed))
         )

@@ -1,5 +1,5 @@
 """
-Graph: what the memories name and what is named together, as a picture and as lists.
+Graph: the entities that memories name, and which are named together, as a picture and as lists.
 
 The page holds the picture's data and the lists of its communities, so nothing but the drawing needs
 a script. Authors are left out unless they are asked for: they are named with everything.

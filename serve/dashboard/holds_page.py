@@ -1,5 +1,5 @@
 """
-What holds: what a new session in a project is told, line by line, to be changed or forgotten; below
+What holds: the brief of a new session in a project, line by line, to be changed or forgotten; below
 it the decisions and facts that hold there.
 """
 

@@ -1,9 +1,9 @@
 """
-Markdown: what an agent wrote, laid out as it meant it, and harmless.
+Markdown: the text of an agent as HTML that can do no harm.
 
-Anybody may have put words into an agent's mouth. So HTML in a text is shown and not obeyed, a
-picture is its description, and nothing leads anywhere: the address of a link stands beside its
-words. A page has its own headings; those of a text are bold lines.
+Anybody may have put words into an agent's mouth. So HTML in a text is escaped, a picture becomes
+its description, and no link works: its address is printed beside its words. A page has its own
+headings; those of a text are bold lines.
 """
 
 import re
@@ -38,12 +38,12 @@ def plain(text: object, longest: int = 240) -> str:
 
 
 def mark(text: object, words: Sequence[str]) -> Markup:
-    """Return a text with every place where one of `words` stands marked, in either case."""
+    """Return a text as HTML with every occurrence of `words` marked, in either case."""
     cleaned = clean(text)
     if not words:
         return escape(cleaned)
     parts = re.split(f"({'|'.join(map(re.escape, words))})", cleaned, flags=re.IGNORECASE)
-    marked = Markup("<mark>{}</mark>")  # what was split at is at the odd places
+    marked = Markup("<mark>{}</mark>")  # the matches are at the odd places
     return Markup("").join(
         marked.format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
     )

@@ -41,7 +41,7 @@ from store.log.events import Event, is_erased
 from store.memories.memory import FIELDS, FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest
-MOST_RECALLS = 8  # that brought it: the newest
+MOST_RECALLS = 8  # that returned it: the newest
 _CHOICES = {
     "kinds": RECORDED_KINDS,
     "tiers": TIERS,
@@ -251,7 +251,7 @@ def _address(id_: str) -> str:
 # History: the events about a memory, each revision with the values before and after.
 
 _REVISABLE = tuple(name for name in Revised.__struct_fields__ if name not in ("reason", "ttl_s"))
-_WORDS = {  # where the event's kind does not say it well
+_WORDS = {  # where the event's kind is not clear enough
     "revised": "changed",
     "superseded": "replaced",
     "staled": "stale",
@@ -286,9 +286,9 @@ def history_steps(events: Sequence[Event], undone: frozenset[str]) -> list[Step]
 
 
 def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -> Revised | None:
-    """Return the revision that puts back what the one with a seq replaced; None: nothing does.
+    """Return the revision that undoes the one with a seq; None where nothing can be put back.
 
-    A field that had no value is emptied where it holds a text, and stays as it is otherwise.
+    A text field that had no value is emptied; another such field stays as it is.
     """
     for event, before in _with_before(events, undone):
         if event.seq == seq and isinstance(event.body, Revised):

@@ -1,5 +1,5 @@
 """
-Jobs & snapshots: what is served and was checked, what was refused, and what learns by itself.
+Jobs & snapshots: the served build and its checks, refused builds, and the jobs that learn.
 """
 
 from contextlib import suppress
@@ -77,7 +77,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-# Tenants & tokens: whose memories this server keeps, and which programs may ask for them.
+# Tenants & tokens: the memories that this server keeps, and the programs that may read them.
 
 DAY_S = 86_400
 LIVES = (("", "never"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"))
@@ -174,7 +174,7 @@ def errors_blueprint(site: Site) -> Blueprint:
             for failure in failures.every(root)
         ]
         held: list[quarantine.Held] = []
-        with suppress(LogError):  # a notice of recall says so
+        with suppress(LogError):  # a notice of recall reports it
             held = quarantine.entries(opened.log)
         damage = ""
         try:

@@ -1,9 +1,9 @@
 """
-Overview: what needs a person first, then what the memory was used for, then figures; each leads to
-the page that has more of it.
+Overview: alarms first, then how the memory was used, then figures; each links to the page that has
+more of it.
 
-The counters that move are asked for again every few seconds while somebody looks; without a script
-they are those of the moment the page was loaded.
+A script fetches the live counters again every few seconds; without it they stay as they were when
+the page was loaded.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ T = TypeVar("T", int, float)
 
 
 class Tile(msgspec.Struct, frozen=True):
-    """One figure. `name` is that among the counters that move, empty where it does not."""
+    """One figure. `name` is its name among the live counters, empty where it is none of them."""
 
     label: str
     value: str
@@ -63,7 +63,7 @@ def overview_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
         home = site.settings.home
-        found, storage = opened.reader.answer(
+        stats, storage = opened.reader.answer(
             lambda view: (
                 statistics(home, opened.tenant, opened.log, view, now),
                 episode_storage(
@@ -73,21 +73,21 @@ def overview_blueprint(site: Site) -> Blueprint:
         )
         pauses, unread = current_pauses(home, now)
         newest = receipts.page(opened.log, Wanted(), NEWEST_RECALLS).receipts
-        moving = _moving_counters(found)
+        moving = _moving_counters(stats)
         return render_template(
             "overview.html",
-            found=found,
-            alarms=_alarms(found, opened.log),
-            use=_use_tiles(found, moving),
-            figures=_figure_tiles(found, moving, storage),
+            found=stats,
+            alarms=_alarms(stats, opened.log),
+            use=_use_tiles(stats, moving),
+            figures=_figure_tiles(stats, moving, storage),
             recalls=receipt_rows(opened, newest),
-            told=_usefulness_rows(found.usefulness),
-            told_since=found.usefulness.cut_at,
-            kept_today=found.usefulness.kept_today,
+            told=_usefulness_rows(stats.usefulness),
+            told_since=stats.usefulness.cut_at,
+            kept_today=stats.usefulness.kept_today,
             pauses=pauses,
             unread=unread,
             is_off=not site.settings.choices.record,
-            charts=[Markup(render_figure(chart)) for chart in overview_charts(found)],
+            charts=[Markup(render_figure(chart)) for chart in overview_charts(stats)],
             dollars=formatting.dollars,
         )
 
@@ -99,7 +99,7 @@ def overview_blueprint(site: Site) -> Blueprint:
 
     @pages.get("/t/<tenant>/trial")
     def trial(tenant: str) -> str:
-        """Compare sessions that were told nothing unasked with the others."""
+        """Compare sessions without injected notes with the others."""
         from serve.evaluation import holdout  # which no other page needs
 
         opened = site.tenant(tenant)
@@ -120,7 +120,7 @@ def overview_blueprint(site: Site) -> Blueprint:
 
 
 def _live_counters(counters: LiveCounters) -> dict[str, str]:
-    """Return the counters that move, by name, as the page writes them; the spark as SVG."""
+    """Return the live counters, by name, as the page writes them; the spark as SVG."""
     return {
         "memories": formatting.count(counters.memories),
         "events": formatting.count(counters.events),
@@ -141,12 +141,12 @@ def _live_counters(counters: LiveCounters) -> dict[str, str]:
     }
 
 
-def _use_tiles(found: Statistics, moving: dict[str, str]) -> list[Tile]:
-    """Return the tiles of what was served today, whether it helped, and how fast it was."""
-    today, rate = found.usefulness.periods["today"], found.rate
-    newest = found.answered.newest(LIVE_RECALLS)  # as the counters that move have it
+def _use_tiles(stats: Statistics, moving: dict[str, str]) -> list[Tile]:
+    """Return the tiles of today's use: notes, ratings and the speed of recalls."""
+    today, rate = stats.usefulness.periods["today"], stats.rate
+    newest = stats.answered.newest(LIVE_RECALLS)  # as the live counters have it
     judged = today.followed + today.ignored
-    month = found.usefulness.periods["last_30_days"]
+    month = stats.usefulness.periods["last_30_days"]
     return [
         Tile(
             "Notes injected today",
@@ -199,15 +199,15 @@ def _use_tiles(found: Statistics, moving: dict[str, str]) -> list[Tile]:
     ]
 
 
-def _moving_counters(found: Statistics) -> dict[str, str]:
-    """Return the counters that move as the statistics have them."""
-    newest, rate = found.answered.newest(LIVE_RECALLS), found.rate
+def _moving_counters(stats: Statistics) -> dict[str, str]:
+    """Return the live counters as the statistics have them."""
+    newest, rate = stats.answered.newest(LIVE_RECALLS), stats.rate
     return _live_counters(
         LiveCounters(
-            at=found.at,
-            events=found.events,
-            memories=found.memories.active,
-            tail=found.builds.tail,
+            at=stats.at,
+            events=stats.events,
+            memories=stats.memories.active,
+            tail=stats.builds.tail,
             a_minute=rate.a_minute,
             last_hour=rate.last_hour,
             last_day=rate.last_day,
@@ -219,14 +219,14 @@ def _moving_counters(found: Statistics) -> dict[str, str]:
     )
 
 
-def _figure_tiles(found: Statistics, moving: dict[str, str], storage: EpisodeStorage) -> list[Tile]:
-    builds, spending, disk = found.builds, found.spending, found.disk
+def _figure_tiles(stats: Statistics, moving: dict[str, str], storage: EpisodeStorage) -> list[Tile]:
+    builds, spending, disk = stats.builds, stats.spending, stats.disk
     shares = [formatting.percent(of) for of in (storage.log_share, storage.snapshots_share)]
     return [
         Tile(
             "Active memories",
             moving["memories"],
-            f"{formatting.count(found.memories.total)} held",
+            f"{formatting.count(stats.memories.total)} held",
             url=tenant_url("memories.index"),
             name="memories",
         ),
@@ -258,7 +258,8 @@ def _figure_tiles(found: Statistics, moving: dict[str, str], storage: EpisodeSto
 
 
 _NEAR = "of these, though something was nearly sure"
-_RECALLS = {"with notes": "told", "without notes": "silent", _NEAR: "near"}  # which a line counts
+# the lines that count recalls, and the filter of the page with these
+_RECALLS = {"with notes": "told", "without notes": "silent", _NEAR: "near"}
 
 
 def _usefulness_rows(usefulness: Usefulness) -> list[tuple[str, str, list[str]]]:
@@ -293,14 +294,14 @@ def _usefulness_rows(usefulness: Usefulness) -> list[tuple[str, str, list[str]]]
     return rows
 
 
-def _alarms(found: Statistics, log: EventLog) -> list[str]:
+def _alarms(stats: Statistics, log: EventLog) -> list[str]:
     """Return the findings of the newest build that a person should know of."""
     alarms = [
         alarm
-        for check in (found.builds.served.checks if found.builds.served else ())
+        for check in (stats.builds.served.checks if stats.builds.served else ())
         if (alarm := alarm_text(check))
     ]
-    with suppress(LogError):  # said as a notice
+    with suppress(LogError):  # a notice of recall reports it
         if out := len(quarantine.entries(log)):
             alarms.append(
                 f"builds leave out {plural(out, 'memory')} that failed a check: see Errors"

@@ -1,5 +1,5 @@
 """
-Site: what every page works on, and how it speaks to the shell around it.
+Site: the tenants, clock and flashes that every page works with; the login; addresses.
 
 A page asks `site.tenant(name)` for the tenant of its address first; the bar and the navigation are
 that tenant's from then on.
@@ -35,10 +35,10 @@ from store.home.errors import InvalidName, NotFound
 from store.home.http_access import SESSION_LIVES_S, Keys, Signer
 from store.home.instants import isoformat
 
-# Flashes: what a page says after a form was sent, across the redirect, and how it can be undone.
+# Flashes: the message of a page after a form was sent, across the redirect, with its undo form.
 #
-# They stand in the server's memory and the address only names one, so no link can make a page say
-# anything. A page shown again within the time says it again; a restart forgets them.
+# They are in the server's memory and the address only names one, so no link can put words on a
+# page. A page loaded again within the time shows it again; a restart drops them.
 
 LIVES_US = 10 * 60 * 1_000_000
 MOST = 256
@@ -147,9 +147,9 @@ def _address(tenant: str, endpoint: str, values: tuple[tuple[str, Any], ...]) ->
 
 
 def back(otherwise: str) -> str:
-    """Return the address a form says it was sent from, `back`, if it is one of this tenant's.
+    """Return the address in a form's field `back` if it is one of this tenant's, else another.
 
-    The address of a flash is left out of it.
+    The name of a flash is left out of it.
     """
     opened: OpenTenant = g.opened
     try:

@@ -42,7 +42,7 @@ _SAID = {
     "undo": "Taken back.",
 }
 _DONE = {"accept": "accepted", "reject": "rejected", "undo": "taken back"}
-# what becomes of the memory that a step is about, and what the other one is to it
+# the titles of the memory that a step is about, and of the other one
 _FATES = {
     "superseded": ("Goes", "Stays"),
     "archived": ("Goes to the archive", ""),
@@ -106,7 +106,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
 
     @pages.post("/t/<tenant>/proposals")
     def answer_many(tenant: str) -> Response:
-        """Answer each of the chosen proposals; one that cannot be answered so is left as it was."""
+        """Answer the chosen proposals; those that cannot get this answer stay as they were."""
         opened, word = site.tenant(tenant), _word()
         ids = list(dict.fromkeys(request.form.getlist("id")))
         if not 0 < len(ids) <= MOST:

@@ -1,5 +1,5 @@
 """
-Receipts: what was recalled, what it brought, and how it turned out.
+Receipts: the recalls of a tenant, their hits and ratings; and the recall lab.
 """
 
 import math
@@ -100,7 +100,7 @@ def recalls_blueprint(site: Site) -> Blueprint:
 
     @pages.post("/t/<tenant>/recall/<id_>/rate")
     def rate(tenant: str, id_: str) -> Response:
-        """Say whether what a recall brought helped."""
+        """Rate a recall as a whole."""
         opened, text = site.tenant(tenant), request.form.get("verdict", "")
         if text not in VERDICTS:
             raise InvalidInput(f"a recall {' or '.join(VERDICTS)}, not {text!r}")
@@ -114,7 +114,7 @@ def recalls_blueprint(site: Site) -> Blueprint:
 def recalls_of_memory(
     opened: OpenTenant, id_: str, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the newest recalls that brought a memory, and whether there may be older ones."""
+    """Return the newest recalls that returned a memory, and whether there may be older ones."""
     page = receipts.page(opened.log, Wanted(memories=(id_,)), limit, most=LOOKED_AT)
     return receipt_rows(opened, page.receipts, id_), page.last is not None
 
@@ -122,7 +122,7 @@ def recalls_of_memory(
 def receipt_rows(
     opened: OpenTenant, events: Sequence[Event], memory: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return receipts as lines of a list, with the first memories that each brought.
+    """Return receipts as lines of a list, with the first memories that each returned.
 
     `moment` is microseconds UTC; `tokens`, about how many were put before a model, is None where
     none were.
@@ -180,10 +180,10 @@ def _filters_digest(filters: dict[str, str]) -> str:
     return filter_digest("recalls", {name: filters[name] for name in _FILTERS if name != "after"})
 
 
-# Recall lab: a question under one or two settings, and what every stage made of it.
+# Recall lab: a question under one or two settings, stage by stage.
 #
-# The address is the experiment: it asks the same for whoever opens it. Reading writes nothing, not
-# even a receipt, and no language model is asked.
+# The address is the experiment: everyone who opens it asks the same. Reading writes nothing, not
+# even a receipt, and calls no language model.
 
 MOST_PROJECTS = 200  # that can be chosen from
 _DAY = 86_400_000_000

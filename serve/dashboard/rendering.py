@@ -1,7 +1,7 @@
 """
-What values look like on a page: texts made harmless and cut, times, numbers, differences.
+Values as a page shows them: texts sanitized and cut, times, numbers, differences.
 
-Jinja escapes what it prints, and leaves control characters: those go here.
+Jinja escapes HTML but leaves control characters: they are removed here.
 """
 
 import difflib
@@ -26,7 +26,7 @@ Sign = Literal["same", "gone", "new", "left"]
 
 
 def clean(text: object) -> str:
-    """Return a value's text made harmless; line ends and tabs stay."""
+    """Return a value's text sanitized; line ends and tabs stay."""
     return sanitize(str(text))
 
 
@@ -100,7 +100,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def prose(text: object, longest: int = 600) -> Markup:
-    """Return a message of ours on one line, what stands in `backticks` as code."""
+    """Return a message of ours on one line, the parts in `backticks` as code."""
     parts = _CODE.split(line(text, longest))  # code is at the odd places
     code = Markup("<code>{}</code>")
     return Markup("").join(
@@ -139,7 +139,7 @@ def pretty(value: object) -> str:
 
 
 def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, str]]:
-    """Return the lines of two texts, what is the same far from a change left out.
+    """Return the lines of two texts, without equal ones far from a change.
 
     Texts of very many lines are shown whole, one after the other.
     """

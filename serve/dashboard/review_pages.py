@@ -1,5 +1,5 @@
 """
-Lessons: how often each was shown and followed, and how turns came out where it was.
+Lessons: how often each was shown and followed, and its effect on turns; and the goals.
 """
 
 import math
@@ -105,7 +105,7 @@ def _columns(sort: str) -> list[dict[str, str]]:
     return [{"title": "Lesson", "class": "wide"}, *sorted_by]
 
 
-# Goals: what is wanted and how far it is, what was reached, and the milestones on the way.
+# Goals: the open ones and their progress, those that ended, and the milestones.
 
 ENDED = 50  # goals that are done or dropped
 

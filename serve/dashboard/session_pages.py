@@ -1,6 +1,6 @@
 """
-Sessions: what agents did, turn by turn; each turn with what was put before the agent and what it
-left behind.
+Sessions: what agents did, turn by turn; each turn with the memories that were injected and those
+that it left behind.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """
-The shell around the pages: what they are dressed in, what protects them, and what an error looks
-like there.
+The shell around the pages: their frame, their static files, the headers that protect them, and
+error pages.
 """
 
 import mimetypes

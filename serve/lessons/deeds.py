@@ -1,12 +1,12 @@
 """
-Deeds: which of the user's rules and statements bear on what is about to be done, by meaning.
+Deeds: the user's rules and statements that bear on what is about to be done, by meaning.
 
 A rule shares few words with its deed ("amounts in cents" with "add a discount"), and a recall ranks
-it behind every turn that does. So all that the user laid down here is looked at apart: by the words
-it shares, each weighed by how few of the others hold it, and by its topics likewise (`topics`).
+it behind every turn that does. So the user's rules and statements are scored apart: by the words
+they share with the deed, each weighed by how few others have it, and by topics likewise (`topics`).
 
-A tool is told more sparingly: a statement that names it (`matching`), or one that orders something
-and holds a name of the file, or two words of the command, that hardly another statement holds.
+Before a tool fewer are shown: a statement that names it (`matching`), or one that orders something
+and has a name of the file, or two words of the command, that hardly any other statement has.
 """
 
 import math
@@ -37,10 +37,10 @@ MOST = 400  # statements, the newest
 
 
 class Bearing(msgspec.Struct, frozen=True):
-    """How a rule or statement bears on a deed, of `among` that were laid down.
+    """How a rule or statement bears on a deed, of `among` of them.
 
-    `words` and `topics` are the weights of those it shares, `share` how much of its own topics that
-    is, `before` how many bear more than it, `lead` how much more it bears than the next.
+    `words` and `topics` are the weights of those it shares, `share` the part of its own topics that
+    it shares, `before` the number that bear more, `lead` how much more it bears than the next.
     """
 
     memory: Memory
@@ -185,18 +185,18 @@ def statements(view: View, conditions: Filter) -> list[Memory]:
     ]
 
 
-_SURE = 0.6  # how likely a statement lasts that a tool is told of
-_RARE = 2  # statements that hold a name at most, for it to tell one
+_SURE = 0.6  # how likely a statement must last to be shown before a tool
+_RARE = 2  # statements with a name at most, for it to count
 _IN_COMMAND = 2  # words of a command line
-_LONGEST = 200  # characters of one that is looked at so
-# who lays something down says so
+_LONGEST = 200  # characters of one whose words are compared
+# words of an order
 _ORDERS = re.compile(
     r"n't\b|\b(?:never|not|no|only|always|must|without|nothing|nobody|instead|by hand|before|ask"
     r"|nie|niemals|nicht|kein\w*|nur|immer|ohne|jamais|pas|toujours|aucun\w*|seul\w*|nunca|s[oó]lo"
     r"|siempre|ni un|sin|não|nem|só|sempre|mai|niet|geen|nooit|altijd|alleen)\b",
     re.IGNORECASE,
 )
-# names that lie in every project
+# names that every project has
 _COMMON = frozenset(
     """src lib libs app apps main test tests index git python node file dev new old com serve server
     core common utils java resources public config templates services service controllers models
@@ -235,7 +235,7 @@ def statements_for_tool(
 
 
 def _names(command: str | None, files: Sequence[str]) -> Iterator[tuple[str, frozenset[str], int]]:
-    """Yield what is touched, its names, and how many of them a statement must hold."""
+    """Yield the command and files, each with its names and how many a statement must share."""
     if command and len(command) <= _LONGEST:
         yield command, frozenset(words(command)) - _COMMON, _IN_COMMAND
     for path in files:

@@ -1,5 +1,5 @@
 """
-What following a lesson is worth: how much oftener turns came out well where it was followed.
+The worth of following a lesson: how much more often turns came out well where it was followed.
 
 The difference of two shares with Newcombe's hybrid score interval (method 10 of Statistics in
 Medicine 17, 1998, https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I)
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mnemolog.wire import Impact
 
 Z = 1.959964  # of a 95 % interval
-LEAST = 3  # turns on each side; with fewer nothing is said
+LEAST = 3  # turns on each side; with fewer there is no impact
 RESTS_BELOW = 0.3
 
 
@@ -56,7 +56,7 @@ def impact(counts: Mapping[str, int]) -> "Impact | None":
 def likely_followed(counts: Mapping[str, int]) -> float:
     """Return the upper end of the 95 % interval of how often a lesson is followed.
 
-    That it did not apply counts where it was shown before a tool: a prompt brings many for context.
+    "Did not apply" counts where it was shown before a tool: a prompt gets many for context.
     """
     followed = counts["followed"]
     return wilson(followed, followed + counts["ignored"] + counts["in_vain"])[1]
@@ -65,8 +65,8 @@ def likely_followed(counts: Mapping[str, int]) -> float:
 def is_at_rest(counts: Mapping[str, int], *, pinned: bool) -> bool:
     """Whether a lesson is no longer shown before a tool, because nobody follows it.
 
-    So it is where even the upper end of the 95 % interval of how often it is followed lies below
-    0.3: after nine verdicts none of which was "followed", or fifteen with one. It is recalled all
-    the same, a verdict elsewhere may wake it, and one that is pinned is never at rest.
+    The upper end of the 95 % interval of how often it is followed is below 0.3: after nine verdicts
+    none of which was "followed", or fifteen with one. It is recalled all the same, a verdict
+    elsewhere may wake it, and one that is pinned is never at rest.
     """
     return not pinned and likely_followed(counts) < RESTS_BELOW

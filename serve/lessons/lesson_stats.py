@@ -1,7 +1,7 @@
 """
-How every lesson stands: shown, followed, what it is worth; and the drafts that wait for a person.
+Statistics of every lesson: shown, followed, its impact; and the drafts that wait for a person.
 
-The tables of the last build and the events since: nothing waits for a build to be counted.
+It counts the tables of the last build and the events since: nothing waits for a build.
 """
 
 from collections.abc import Mapping
@@ -50,8 +50,8 @@ class LessonStats(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """The lessons that were shown, the most shown first; how many rules never were; what waits for
-    a yes, the newest first: the statements that hold, and drafts, as the projection has them.
+    """The lessons that were shown, the most shown first; the number of rules never shown; and what
+    waits for a yes, the newest first: statements, and drafts as the projection has them.
     """
 
     lessons: tuple[LessonStats, ...]

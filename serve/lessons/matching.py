@@ -2,12 +2,11 @@
 Matching of rules with what an agent does: which rules name it, and whether they were followed.
 
 A rule names a command that it forbids, or on whose occasion it wants something that was not done
-yet. What a rule wants is never held against it: `uv pip install` is no `pip` where uv is to be
-used.
+yet. A wanted command never breaks its rule: `uv pip install` is no `pip` where uv is to be used.
 
-Whether a lesson was followed is decided by the last action that says anything. A lesson shown
-before a tool comes too late for that very call, which therefore says nothing. A lesson that names
-no command and no file gets no verdict.
+The last action that bears on a lesson decides whether it was followed. A lesson shown before a tool
+comes too late for that very call, which is therefore ignored. A lesson that names no command and no
+file gets no verdict.
 """
 
 from collections.abc import Iterable, Sequence
@@ -93,15 +92,15 @@ class Rules:
         a rule wants on an occasion, what was done need not be said again.
         """
         matches: dict[str, RuleMatch] = {}
-        made = [call for earlier in before for call in calls(earlier)]
+        ran = [call for earlier in before for call in calls(earlier)]
         for call in calls(line):
-            made.append(call)  # "ruff check && git commit": what is wanted stands before it
+            ran.append(call)  # "ruff check && git commit": the wanted call stands before it
             for memory, rule in self._may_name(call):
                 if memory.id in matches:
                     continue
                 if forbids(rule, call):
                     matches[memory.id] = RuleMatch(memory, about(call), True)
-                elif is_occasion(rule, call) and not any(wants(rule, other) for other in made):
+                elif is_occasion(rule, call) and not any(wants(rule, other) for other in ran):
                     matches[memory.id] = RuleMatch(memory, about(call), False)
         return list(matches.values())
 
@@ -147,44 +146,45 @@ Judged = tuple[LessonVerdict, str | None]
 
 
 def judge_lesson(
-    rule: Wording, shown: Surfaced, before: Sequence[Acted], after: Sequence[Acted]
+    rule: Wording, surfaced: Surfaced, before: Sequence[Acted], after: Sequence[Acted]
 ) -> Judged | None:
     """Return the verdict and the command or file that it rests on; None where none can be given.
 
-    `before` and `after` are what was done in the turn until the lesson was shown, and since.
+    `before` and `after` are the acts of the turn until the lesson was shown, and since.
     """
     if not (rule.names_anything or rule.wanted):
         return None
-    deeds = _without_its_call(shown, after) if shown.place == "tool" else list(after)
+    deeds = _without_its_call(surfaced, after) if surfaced.place == "tool" else list(after)
     verdict: Judged = ("not_applicable", None)
-    if shown.about and is_untouchable(rule, shown.about) and len(deeds) == len(after):
-        verdict = ("followed", shown.about)  # it was about to be edited, and was not
-    made = [call for act in before for call in _calls(act)]
+    if surfaced.about and is_untouchable(rule, surfaced.about) and len(deeds) == len(after):
+        verdict = ("followed", surfaced.about)  # it was about to be edited, and was not
+    ran = [call for act in before for call in _calls(act)]
     for deed in deeds:
         for call in _calls(deed):
-            verdict = _judge_call(rule, call, made) or verdict
-            made.append(call)
+            verdict = _judge_call(rule, call, ran) or verdict
+            ran.append(call)
         if deed.doing == "edit" and deed.passed is not False:
             touched = [path for path in deed.files if is_untouchable(rule, path)]
             verdict = ("ignored", touched[0][:MAX_ABOUT]) if touched else verdict
     return verdict
 
 
-def _judge_call(rule: Wording, call: Call, made: Sequence[Call]) -> Judged | None:
+def _judge_call(rule: Wording, call: Call, ran: Sequence[Call]) -> Judged | None:
     if forbids(rule, call):
         return "ignored", about(call)
     if wants(rule, call):
         return "followed", about(call)
     if is_occasion(rule, call) and (rule.wanted or rule.efforts):
-        is_done = any(wants(rule, other) for other in made)
+        is_done = any(wants(rule, other) for other in ran)
         return "followed" if is_done else "ignored", about(call)
     return None
 
 
-def _without_its_call(shown: Surfaced, after: Sequence[Acted]) -> list[Acted]:
+def _without_its_call(surfaced: Surfaced, after: Sequence[Acted]) -> list[Acted]:
     """Return the acts but for the call that the lesson was shown before."""
     for place, deed in enumerate(after):
-        if shown.about in {*map(about, _calls(deed)), *(path[:MAX_ABOUT] for path in deed.files)}:
+        files = [path[:MAX_ABOUT] for path in deed.files]
+        if surfaced.about in {*map(about, _calls(deed)), *files}:
             return [*after[:place], *after[place + 1 :]]
     return list(after)
 

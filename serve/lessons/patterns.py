@@ -62,7 +62,7 @@ class Command(msgspec.Struct, frozen=True):
             return False
         if self.where is None or self.where in rest:
             return True
-        # where it goes is not said: a rule about force alone is worth a word then
+        # no branch is named: then a rule about force applies
         return bool(self.flags) and len(rest) < 2
 
 

@@ -3,9 +3,8 @@ Parser of rules: the commands a rule forbids, those it wants, and when it matter
 
 "Use pnpm, never npm" forbids `npm` and wants `pnpm`; "always run ruff before committing" wants
 `ruff` on the occasion of a commit; "don't edit generated/*.py" forbids to touch files. Clause by
-clause, cues ("never", "instead of", "before") say what the names after them stand for; what follows
-a reason ("because ...") stands for nothing. If in doubt a rule names nothing: it is recalled all
-the same.
+clause, cues ("never", "instead of", "before") give the names after them their role; names after a
+reason ("because ...") have none. If in doubt a rule names nothing: it is recalled all the same.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ Mode = Literal["forbid", "want", "occasion", "off"]
 
 @dataclass
 class ClauseReader:
-    """A text being read: where we are, and what it named so far.
+    """A text being read: the place in it, and the names so far.
 
     `untouched` and `files` are globs.
     """
@@ -154,7 +153,7 @@ class ClauseReader:
             thing = self._word_at(self._past_fillers(place + 1))
             self.deed = _occasion(thing if verb in ("add", "adding") else verb)
             if verb in rule_tokens.DEPLOYS and self.deed is not None:
-                self.occasions.append(self.deed)  # "never deploy on Fridays" says enough
+                self.occasions.append(self.deed)  # "never deploy on Fridays" is enough
         if verb in rule_tokens.GIT_VERBS or self.deed is not None:
             self.mode, self.verb, self.at = "forbid", "run", place + 1
         elif verb in rule_tokens.RUN_VERBS and self._name_at(place) is None:

@@ -19,7 +19,7 @@ FORBIDS = frozenset(
     """never don't dont avoid mustn't shouldn't stop not no nie niemals nicht kein keine keinen
     jamais nunca""".split()
 )
-# of two words; the first alone says nothing
+# of two words; the first alone is no cue
 FORBIDS_IN_TWO = frozenset({("do", "not"), ("must", "not"), ("should", "not"), ("may", "not")})
 RATHER = frozenset({("instead", "of"), ("rather", "than"), ("anstelle", "von"), ("au", "lieu")})
 RATHER_ALONE = frozenset({"over", "statt", "anstatt", "than"})
@@ -69,11 +69,11 @@ GIT_VERBS = {
     "rebase": ("git", "rebase"),
     "rebasing": ("git", "rebase"),
 }
-# and remotes, of which the same is said
+# and remotes, which rules name alike
 BRANCHES = frozenset("main master develop production prod trunk staging release upstream".split())
 ONTO = frozenset({"on", "to", "into", "onto", "auf", "in"})
 
-# what is never to be done without something: when that something is wanted
+# deeds that a rule forbids without something else: the occasions on which that is wanted
 DEEDS = GIT_VERBS.keys() | frozenset(
     """deploy deploying release releasing publish publishing ship install installing add adding
     build building test testing""".split()
@@ -99,7 +99,7 @@ GIT_OCCASIONS = (
     ("merg", ("git", "merge")),
     ("rebas", ("git", "rebase")),
 )
-# after an occasion's word these say that a state is spoken of, not a deed
+# after an occasion's word these mark a state, not a deed
 STATES = frozenset(
     """fail fails failing failed break breaks broken pass passes passed is are was were hang hangs
     take takes timeout times server servers user users data suite file files folder database
@@ -125,21 +125,21 @@ MORE_TOOLS = frozenset(
     hatch pdm lerna bazel mvn gradle
     """.split()
 )
-# programs whose names are words: only where something is said to be run
+# programs whose names are words: only after a verb like "run"
 WORD_TOOLS = frozenset(
     """make just go task mix nix rake flask node cargo black tox find cat ls kill cp mv sort head
     tail""".split()
 )
-# what is said of a program, and of nothing else, right after its name
+# words right after the name of a program, and of nothing else
 DIRECTLY = frozenset("directly manually here locally yourself anymore".split())
-# what is run and is no program
+# things that are run and are no programs
 NO_PROGRAMS = frozenset(
     """it them this that these those tests test migrations commands scripts code everything anything
     things builds jobs benchmarks install time find""".split()
 )
 GO_WORDS = frozenset("build fmt generate get install mod run test vet work".split())
 
-# after the name of a tool: it is these that are spoken of
+# after the name of a tool the rule is about these
 THINGS_OF_A_TOOL = frozenset(
     """script scripts package packages registry module modules lockfile lock token tokens version
     versions docs cache config output error errors warning warnings repo repository""".split()
@@ -305,7 +305,7 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
 
 
 def _is_said_to_run(of: list[Token], place: int) -> bool:
-    """Whether an unknown word is a program by what stands around it: "run goctl directly"."""
+    """Whether an unknown word is a program by the words around it: "run goctl directly"."""
     if place == 0 or place + 1 >= len(of) or of[place + 1].text not in DIRECTLY:
         return False
     word = of[place].written

@@ -1,11 +1,11 @@
 """
-Topics: what a rule, a prompt, a command or a file is about, where they share no word.
+Topics of rules, prompts, commands and files, to match those that share no word.
 
 "Amounts are integers in cents" is about money, and so is "add a discount": a rule shares few words
-with the deed it is about. So words of several languages, names of tools and parts of paths stand
-for some thirty things that teams lay down rules about. A word is known whole, or by its beginning
-where the list ends it in `*`. Accents and case are ignored. What is in no list has no topic: then
-only the same words tell.
+with the deed it is about. So words of several languages, names of tools and parts of paths are
+mapped to some thirty topics of teams' rules. A word of a list matches whole, or as a prefix where
+it ends in `*`. Accents and case are ignored. A word in no list has no topic: only the same word
+matches it.
 """
 
 import re
