@@ -71,7 +71,7 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         raise InvalidInput("name the tag")
     # first: a change that comes in between is reported, not overwritten
     newest = {id_: log_queries.newest_change(opened.log, id_) for id_ in wanted}
-    before = opened.reader.answer(lambda view: _find_memories(view, wanted))
+    before = opened.reader.answer(lambda view: [find_memory(view, id_) for id_ in wanted])
     events: list[Event] = []
     changed: list[Memory] = []
     for memory in before:
@@ -100,7 +100,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
         raise InvalidInput(f"this change cannot be undone: {error}") from error
     if not before:
         raise InvalidInput("there is nothing to undo")
-    present = opened.reader.answer(lambda view: _find_memories(view, [was.id for was in before]))
+    present = opened.reader.answer(lambda view: [find_memory(view, was.id) for was in before])
     events = [
         commands.change_event(opened.log, memory.id, change, now)
         for memory, was in zip(present, before, strict=True)
@@ -124,14 +124,12 @@ def encode_state(memory: Memory, seq: int) -> str:
     return msgspec.json.encode(was).decode()
 
 
-def _find_memories(view: View, ids: Sequence[str]) -> list[Memory]:
-    memories = []
-    for id_ in ids:
-        memory = view.tail.find(id_)
-        if memory is None:
-            raise NotFound(f"no memory {id_!r}")
-        memories.append(memory)
-    return memories
+def find_memory(view: View, id_: str) -> Memory:
+    """Return the memory of an id; raise NotFound."""
+    memory = view.tail.find(id_)
+    if memory is None:
+        raise NotFound(f"no memory {id_!r}")
+    return memory
 
 
 def _change(memory: Memory, does: Does, tag: str) -> Change | None:

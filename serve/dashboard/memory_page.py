@@ -11,7 +11,7 @@ from flask import Blueprint, Response, render_template, request
 from msgspec import structs
 
 from serve.dashboard import forms, recall_pages
-from serve.dashboard.changes import encode_state
+from serve.dashboard.changes import encode_state, find_memory
 from serve.dashboard.page_context import Site, Undo, tenant_url
 from serve.dashboard.rendering import pretty
 from serve.reader.memory_json import line_json, visible_json
@@ -147,7 +147,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
 
 def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     """Return the values of a memory's page; raise NotFound."""
-    memory = _find_memory(view, id_)
+    memory = find_memory(view, id_)
     events = opened.log.events_for(id_)
     if memory.state == FORGOTTEN:
         erased = bool(events) and is_erased(events[0].body)
@@ -197,18 +197,11 @@ def memory_line(view: View, id_: str) -> dict[str, Any]:
     return {"id": id_, "text": ""} if memory is None else line_json(memory)
 
 
-def _find_memory(view: View, id_: str) -> Memory:
-    memory = view.tail.find(id_)
-    if memory is None:
-        raise NotFound(f"no memory {id_!r}")
-    return memory
-
-
 def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
     """Return a memory and its newest change's seq; raise NotFound, InvalidInput for a tombstone."""
     # first: what comes between is reported, not overwritten
     newest = log_queries.newest_change(opened.log, id_)
-    memory = opened.reader.answer(lambda view: _find_memory(view, id_))
+    memory = opened.reader.answer(lambda view: find_memory(view, id_))
     if memory.state == FORGOTTEN:
         raise InvalidInput(f"memory {id_!r} is forgotten: restore it first")
     return memory, newest

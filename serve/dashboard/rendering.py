@@ -138,7 +138,7 @@ def pretty(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, str]]:
+def differences(before: str, after: str) -> list[tuple[Sign, str]]:
     """Return the lines of two texts, without equal ones far from a change.
 
     Texts of very many lines are shown whole, one after the other.
@@ -147,7 +147,7 @@ def differences(before: str, after: str, context: int = 3) -> list[tuple[Sign, s
     if len(old) + len(new) > MOST_LINES:
         return [*_all("gone", old), *_all("new", new)]
     signed: list[tuple[Sign, str]] = []
-    groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context)
+    groups = difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes()
     for number_, group in enumerate(groups):
         if number_:
             signed.append(("left", "…"))

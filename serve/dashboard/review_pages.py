@@ -29,20 +29,14 @@ from store.plans import lesson_proposals
 LESSONS_SHOWN = 200  # lessons, and rules that were never shown
 _LOWEST = -2.0  # below any impact: an unknown one comes last
 
-SORTS: Mapping[str, Callable[[LessonStats], float]] = {
-    "shown": lambda stats: stats.counts["surfaced"],
-    "followed": lambda stats: stats.counts["followed"],
-    "ignored": lambda stats: stats.counts["ignored"],
-    "impact": lambda stats: stats.impact.value if stats.impact else _LOWEST,
-    "last": lambda stats: stats.counts["last_surfaced_at"],
+# the columns that the table can be sorted by: the title, and the value, largest first
+SORTS: Mapping[str, tuple[str, Callable[[LessonStats], float]]] = {
+    "shown": ("Shown", lambda stats: stats.counts["surfaced"]),
+    "followed": ("Followed", lambda stats: stats.counts["followed"]),
+    "ignored": ("Ignored", lambda stats: stats.counts["ignored"]),
+    "impact": ("Impact", lambda stats: stats.impact.value if stats.impact else _LOWEST),
+    "last": ("Last shown", lambda stats: stats.counts["last_surfaced_at"]),
 }
-_COLUMNS = (
-    ("shown", "Shown"),
-    ("followed", "Followed"),
-    ("ignored", "Ignored"),
-    ("impact", "Impact"),
-    ("last", "Last shown"),
-)
 
 
 def lessons_blueprint(site: Site) -> Blueprint:
@@ -57,7 +51,7 @@ def lessons_blueprint(site: Site) -> Blueprint:
         found, every = opened.reader.answer(
             lambda view: (statistics(view, opened.log, conditions), rules(view, conditions))
         )
-        lessons = sorted(found.lessons, key=SORTS[sort], reverse=True)
+        lessons = sorted(found.lessons, key=SORTS[sort][1], reverse=True)
         was_shown = {stats.memory.id for stats in found.lessons}
         never = [memory for memory in every if memory.id not in was_shown]
         never.sort(key=lambda memory: -memory.created_at)
@@ -100,7 +94,7 @@ def _columns(sort: str) -> list[dict[str, str]]:
             "class": "" if name == "impact" else "num",
             **({"sorted": "descending"} if name == sort else {}),
         }
-        for name, title in _COLUMNS
+        for name, (title, _) in SORTS.items()
     ]
     return [{"title": "Lesson", "class": "wide"}, *sorted_by]
 

@@ -60,10 +60,10 @@ class Asset(msgspec.Struct, frozen=True):
     digest: str
 
 
-def assets(folder: Path = FOLDER) -> Mapping[str, Asset]:
-    """Return the files of a folder by name, and the scripts of other people in `vendor`."""
-    paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    paths += sorted((folder / "vendor").glob("*.js"))
+def assets() -> Mapping[str, Asset]:
+    """Return the static files by name, and the scripts of other people in `vendor`."""
+    paths = [path for path in sorted(FOLDER.iterdir()) if path.is_file()]
+    paths += sorted((FOLDER / "vendor").glob("*.js"))
     files = {}
     for path in paths:
         data = path.read_bytes()

@@ -190,13 +190,12 @@ class ClauseReader:
         return True
 
     def _read_with(self) -> bool:
-        topics = [*self.topics]
-        is_forbidden = self.mode == "forbid"
-        if not self._names_next(1, "forbid" if is_forbidden else "want"):
+        if self.mode == "forbid":
+            return self._names_next(1, "forbid")
+        if not self._names_next(1, "want"):
             return False
-        if not is_forbidden:
-            self.occasions += topics
-            self.topics.clear()
+        self.occasions += self.topics
+        self.topics.clear()
         return True
 
     def _turn_into_occasions(self) -> None:
