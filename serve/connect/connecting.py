@@ -108,12 +108,12 @@ class FileChange(msgspec.Struct, frozen=True):
     def is_one(self) -> bool:
         return self.before != self.after
 
-    def difference(self, context: int = 2) -> list[str]:
+    def difference(self) -> list[str]:
         """Return the lines of the unified difference, without line ends."""
         both = self.before, self.after
         old, new = (_text(data).splitlines(keepends=True) for data in both)
         from_, to = (os.devnull if data is None else str(self.path) for data in both)
-        lines = difflib.unified_diff(old, new, from_, to, n=context, lineterm="")
+        lines = difflib.unified_diff(old, new, from_, to, n=2, lineterm="")
         return [line.rstrip("\r\n") for line in lines]
 
 
@@ -130,14 +130,14 @@ def plan_change(document: Document, hold: OriginalFile | None, *, is_taken: bool
         raise ConfigError(f"{document.path}: {error}") from error
 
 
-def apply_change(change: FileChange, folders: list[str]) -> FileChange:
-    """Make a change; return it as it was made. Folders that had to be made are added to the list.
+def apply_change(change: FileChange, folders: list[str]) -> None:
+    """Make a change; folders that had to be made are added to the list.
 
     Raise ConfigError where the file cannot be written, or changes each time it is looked at.
     """
     for _ in range(_TRIES):
         if not change.is_one:
-            return change
+            return
         try:
             real = change.path.resolve()
             folder = real.parent
@@ -146,7 +146,7 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
                 folder = folder.parent
             if _read(change.path) == change.before:
                 _write(real, change.after, is_program=change.document.is_program)
-                return change
+                return
         except OSError as error:
             raise ConfigError(f"{change.path} cannot be written ({error.strerror})") from error
         change = plan_change(change.document, change.hold, is_taken=change.is_taken)
@@ -154,16 +154,15 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
 
 
 def back_up(home: Path, name: str, changes: list[FileChange]) -> Path | None:
-    """Copy the changed files as they were to `<home>/backups/hosts`; return the folder, if any."""
-    changed = [change for change in changes if change.is_one and change.before is not None]
-    if not changed:
+    """Copy the files as they were to `<home>/backups/hosts`; return the folder, if any."""
+    old_files = [(change.path, change.before) for change in changes if change.before is not None]
+    if not old_files:
         return None
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     folder = home / "backups" / "hosts" / f"{stamp}-{name}"
     try:
-        for change in changed:
-            name_of_path = "_".join(change.path.absolute().parts[1:])
-            replace_file(folder / name_of_path, change.before or b"")
+        for path, data in old_files:
+            replace_file(folder / "_".join(path.absolute().parts[1:]), data)
     except OSError as error:
         raise LogReadOnly(f"{folder} cannot be written ({error.strerror})") from error
     for old in sorted(folder.parent.iterdir())[:-KEPT]:
@@ -315,12 +314,8 @@ def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
     """
     backup = back_up(plan.home, plan.host.name, plan.changes)
     connections = read_connections(plan.home)
-    holds = {
-        str(file_change.path): file_change.hold
-        for file_change in plan.all
-        if file_change.hold is not None
-    }
     if not plan.is_taken:
+        holds = {str(file.path): file.hold for file in plan.all if file.hold is not None}
         entry = ConnectedHost(now, holds)
         connections = Connections(connections.hosts | {plan.host.name: entry}, connections.folders)
         write_connections(plan.home, connections)

@@ -128,7 +128,7 @@ def _filter(now: int) -> Filter:
     since = formatting.parse_optional_time(request.args.get("since"), now)
     return Filter(
         now=now,
-        project=optional_project(request.args.get("project") or None),
+        project=optional_project(request.args.get("project")),
         since=micros(since) if since else None,
     )
 

@@ -101,13 +101,13 @@ class LaidDown:
     """
 
     def __init__(self, memories: Sequence[Memory]) -> None:
-        read = [_words_and_topics(memory.content) for memory in memories]
-        self.size = len(read)
-        self.words = Counter(word for its_words, _ in read for word in its_words)
-        self.topics = Counter(topic for _, its_topics in read for topic in its_topics)
+        features = [_words_and_topics(memory.content) for memory in memories]
+        self.size = len(features)
+        self.words = Counter(word for its_words, _ in features for word in its_words)
+        self.topics = Counter(topic for _, its_topics in features for topic in its_topics)
         self.memories = [
             (memory, both, sum(self.weight(self.topics[topic]) for topic in both[1]))
-            for memory, both in zip(memories, read, strict=True)
+            for memory, both in zip(memories, features, strict=True)
         ]
 
     def weight(self, count: int) -> float:
