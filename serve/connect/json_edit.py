@@ -177,10 +177,9 @@ def _fail(text: str, at: int, wanted: str) -> NoReturn:
 
 
 Blanks = Mapping[KeyPath, str]
-_INDENT = re.compile(r"[ \t]*")
 _LINE_END = re.compile(r"[\r\n]")
 _LINE_STOP = re.compile(r"[ \t]*[\r\n]")
-_NOTE = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def put_json(text: str, path: KeyPath, value: Any) -> str:
@@ -253,27 +252,27 @@ def line_end(text: str) -> str:
 
 def _insert(text: str, holder: Node, label: str, value: Any) -> str:
     end = line_end(text)
-    inside = holder.start + 1, holder.end - 1
+    start, stop = holder.start + 1, holder.end - 1
     if not holder.children:
         own = _line_indent(text, holder.start)
         indent = own + _unit(text)
-        new = f"{end}{indent}{label}{_render(value, indent, _unit(text), end)}"
-        if text[slice(*inside)].strip():  # it has a comment inside
-            at = inside[0] + len(text[slice(*inside)].rstrip())
+        new = f"{end}{indent}{label}{_render(text, value, indent)}"
+        if comments := text[start:stop].rstrip():
+            at = start + len(comments)
             return text[:at] + new + text[at:]
-        return f"{text[: inside[0]]}{new}{end}{own}{text[inside[1] :]}"
+        return f"{text[:start]}{new}{end}{own}{text[stop:]}"
     last = holder.children[-1]
     gap = after_gap(text, last.end)
     has_comma = text[gap] == ","
-    at = _after_notes(text, gap + 1 if has_comma else last.end)
-    comma = "" if has_comma else ","
-    if _LINE_END.search(text, *inside):
+    at = gap + 1 if has_comma else last.end
+    at += len(text[at : after_gap(text, at)].rstrip())  # the comments after the last child
+    if _LINE_END.search(text, start, stop):
         indent = _child_indent(text, holder)
-        new = f"{end}{indent}{label}{_render(value, indent, _unit(text), end)}"
+        new = f"{end}{indent}{label}{_render(text, value, indent)}"
     else:
         new = f" {label}{json.dumps(value, ensure_ascii=False)}"
-    after = "," if has_comma else ""
-    return text[: last.end] + comma + text[last.end : at] + new + after + text[at:]
+    before, after = ("", ",") if has_comma else (",", "")
+    return text[: last.end] + before + text[last.end : at] + new + after + text[at:]
 
 
 def _without(text: str, holder: Node, child: Child, blank: str) -> str:
@@ -295,21 +294,15 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
     return text[:inside] + blank + text[holder.end - 1 :]
 
 
-def _after_notes(text: str, start: int, stop: int | None = None) -> int:
-    """Return the end of the last comment after `start`; `start` where there is none."""
-    until = after_gap(text, start) if stop is None else stop
-    return start + len(text[start:until].rstrip())
-
-
 def _comments_before(text: str, start: int, stop: int, end: int) -> str:
     """Return the comments from `start` on before what is taken out, `stop` to `end`.
 
     A comment that its line ends gets that line end, where none follows.
     """
-    notes = text[start : _after_notes(text, start, stop)]
-    comments = _NOTE.findall(notes)
+    gap = text[start:stop].rstrip()
+    comments = _COMMENT.findall(gap)
     needs_end = comments and comments[-1].startswith("//") and not _LINE_STOP.match(text, end)
-    return notes + line_end(text) if needs_end else notes
+    return gap + line_end(text) if needs_end else gap
 
 
 def _is_empty(text: str, node: Node) -> bool:
@@ -320,8 +313,8 @@ def _is_empty(text: str, node: Node) -> bool:
 def _line_indent(text: str, at: int) -> str:
     """Return the white space that the line of a place begins with."""
     begins = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
-    match = _INDENT.match(text, begins + text.startswith(BOM, begins))
-    return match.group() if match else ""
+    before = text[begins:at].removeprefix(BOM)
+    return before[: len(before) - len(before.lstrip(" \t"))]
 
 
 def _child_indent(text: str, holder: Node) -> str:
@@ -344,12 +337,13 @@ def _render_in_place(text: str, old: Node, value: Any) -> str:
     is_flat = old.is_container and not _LINE_END.search(text, old.start, old.end)
     if is_flat or not _LINE_END.search(text):
         return json.dumps(value, ensure_ascii=False)
-    return _render(value, _line_indent(text, old.start), _unit(text), line_end(text))
+    return _render(text, value, _line_indent(text, old.start))
 
 
-def _render(value: Any, indent: str, unit: str, end: str) -> str:
-    lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
-    return f"{end}{indent}".join(lines)
+def _render(text: str, value: Any, indent: str) -> str:
+    """Return a value over several lines, in the style of the text."""
+    lines = json.dumps(value, ensure_ascii=False, indent=_unit(text)).split("\n")
+    return f"{line_end(text)}{indent}".join(lines)
 
 
 def _show_path(path: KeyPath) -> str:

@@ -193,11 +193,11 @@ def tokenize_rule(text: str) -> list[Token]:
             mark = match[2].strip() or "."
             tokens.append(Token(";" if mark[0] in "-\u2013\u2014" else mark, is_stop=True))
         else:
-            tokens += _words(match[3])
+            tokens += _word_tokens(match[3])
     return tokens
 
 
-def _words(written: str) -> list[Token]:
+def _word_tokens(written: str) -> list[Token]:
     if "/" in written and len(tools := written.strip("\"'*_.").split("/")) < _MOST_TOOLS:
         if all(tool in PLAIN_TOOLS for tool in tools):  # "npm/yarn/pnpm"
             words = " or ".join(tools).split()
@@ -280,16 +280,14 @@ def file_pattern(written: str) -> str | None:
 
 def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
     tool = of[place].written
-    if is_run and _is_said_to_run(of, place):
+    if is_run and _is_unknown_program(of, place):
         return Name(1, command((tool,)))
     if tool not in PLAIN_TOOLS and not (is_run and tool in WORD_TOOLS):
         return None
     line = [tool]
     for token in of[place + 1 : place + 6]:
         word = token.written
-        if token.is_stop or token.is_code:
-            break
-        if token.text in _CUES:
+        if token.is_stop or token.is_code or token.text in _CUES:
             break
         is_more = len(line) == 1 and _is_subcommand(tool, word)
         if len(line) == 2 and line[1] in ("run", "exec", "compose", "tool", "pip"):
@@ -297,14 +295,14 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
         if not is_more and _OPTION.fullmatch(word) is None:
             break
         line.append(word)
-    if tool in WORD_TOOLS and len(line) == 1 and not _ends(of, place + 1):
+    if tool in WORD_TOOLS and len(line) == 1 and not _is_clause_end(of, place + 1):
         return None  # "make sure", "go on"
     if len(line) == 1 and phrase_at(of, place + 1).partition(" ")[0] in THINGS_OF_A_TOOL:
         return None
     return Name(len(line), command(tuple(line)))
 
 
-def _is_said_to_run(of: list[Token], place: int) -> bool:
+def _is_unknown_program(of: list[Token], place: int) -> bool:
     """Whether an unknown word is a program by the words around it: "run goctl directly"."""
     if place == 0 or place + 1 >= len(of) or of[place + 1].text not in DIRECTLY:
         return False
@@ -327,8 +325,8 @@ _NOT_TARGETS = frozenset(
 )
 
 
-def _ends(of: list[Token], place: int) -> bool:
-    """Whether a name ends a clause, or is followed by what no object begins with."""
+def _is_clause_end(of: list[Token], place: int) -> bool:
+    """Whether a clause ends at a place, or goes on with a word that begins no object."""
     if place >= len(of) or of[place].is_stop:
         return True
     return of[place].text in ("for", "here", "instead", "not", "and", "or", "to", "in", "when")
