@@ -68,9 +68,8 @@ def graph_blueprint(site: Site) -> Blueprint:
 
     @pages.get("/t/<tenant>/graph/entity")
     def entity(tenant: str) -> str:
-        opened = site.tenant(tenant)
+        opened, now = site.tenant(tenant), site.clock()
         kind, name = request.args.get("kind", ""), request.args.get("name", "")
-        now = site.clock()
 
         def read(view: View) -> Entity:
             return graph_views.entity_of(view, *_find(view, kind, name), now)
@@ -111,12 +110,12 @@ def _index(view: View, prefix: str, kind: EntityKind | None, now: int) -> dict[s
 def _kind() -> EntityKind | None:
     """Return the kind that is asked for; raise InvalidInput for one that is none."""
     text = request.args.get("kind", "")
+    if not text:
+        return None
     for kind in KINDS:
         if text == kind:
             return kind
-    if text:
-        raise InvalidInput(f"unknown kind {text!r}: choose from {', '.join(KINDS)}")
-    return None
+    raise InvalidInput(f"unknown kind {text!r}: choose from {', '.join(KINDS)}")
 
 
 def _kinds(kind: EntityKind | None) -> tuple[EntityKind, ...]:

@@ -4,7 +4,7 @@ Statistics of every lesson: shown, followed, its impact; and the drafts that wai
 It counts the tables of the last build and the events since: nothing waits for a build.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -73,14 +73,13 @@ def statistics(view: View, log: EventLog, conditions: Filter) -> Statistics:
         if id_ in may_come
     ]
     lessons.sort(key=lambda stats: (-stats.counts["surfaced"], -stats.counts["last_surfaced_at"]))
-    drafts = _waiting_rows(view, tally, conditions, may_come)
+    drafts = _waiting_rows(view, tally, conditions, may_come.values())
     return Statistics(tuple(lessons), len(may_come) - len(lessons), drafts)
 
 
 def waiting_lessons(view: View, log: EventLog, conditions: Filter) -> tuple[dict[str, Any], ...]:
     """Return the `drafts` of `statistics`."""
-    may_come = {rule.id: rule for rule in rules(view, conditions)}
-    return _waiting_rows(view, _tally(view, log), conditions, may_come)
+    return _waiting_rows(view, _tally(view, log), conditions, rules(view, conditions))
 
 
 def _tally(view: View, log: EventLog) -> Tally:
@@ -92,21 +91,16 @@ def _tally(view: View, log: EventLog) -> Tally:
 
 
 def _waiting_rows(
-    view: View, tally: Tally, conditions: Filter, may_come: Mapping[str, Memory]
+    view: View, tally: Tally, conditions: Filter, may_come: Iterable[Memory]
 ) -> tuple[dict[str, Any], ...]:
     drafts = [
-        {
-            **row,
-            "draft": msgspec.json.decode(row["draft"]),
-            "is_memory": False,
-            "sort": "draft",
-        }
+        {**row, "draft": msgspec.json.decode(row["draft"]), "is_memory": False, "sort": "draft"}
         for row in tally.drafts.values()
         if holds_in(row["project"], conditions.project)
     ]
     stated = newest(view, replace(conditions, kinds=(STATEMENT,)), _MOST_STATED)
     drafts += map(_waiting_memory, stated)
-    waiting = {memory.id: memory for memory in may_come.values() if role(memory) != "rule"}
+    waiting = {memory.id: memory for memory in may_come if role(memory) != "rule"}
     others = newest(view, replace(conditions, kinds=_HELD_KINDS), _MOST_STATED)
     waiting |= {memory.id: memory for memory in others if is_held(memory)}
     drafts += map(_waiting_memory, waiting.values())
