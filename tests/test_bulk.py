@@ -133,7 +133,7 @@ def memory(tmp_path: Path, lived: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     shutil.copytree(lived, tmp_path, dirs_exist_ok=True)
     at = NOW + 60_000_000
     monkeypatch.setattr(environment, "now", lambda: at)
-    monkeypatch.setattr(runner, "_now", lambda: at)
+    monkeypatch.setattr(runner, "wall_clock", lambda: at)
     built = tenant(tmp_path / "home")
     with EventLog(built.log) as log:
         served = OpenTenant(built, log, Reader(built, log, LexicalEmbedder()))

@@ -20,7 +20,7 @@ Home = tuple[Session, Path]
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     for session in opened(tmp_path):
-        monkeypatch.setattr(runner, "_now", lambda at=session: at.at)
+        monkeypatch.setattr(runner, "wall_clock", lambda at=session: at.at)
         for number, topic in enumerate(TOPICS):
             session.remember(f"The {topic} is owned by team {number}", id=f"m{number}")
         build((session, tmp_path))

@@ -72,7 +72,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     tenant_ = tenant(home)
     with EventLog(tenant_.log, create=True) as log, pytest.MonkeyPatch.context() as patch:
         memory_ = Memory(Settings(home), tenant_, log)
-        patch.setattr(runner, "_now", lambda: memory_.at)
+        patch.setattr(runner, "wall_clock", lambda: memory_.at)
         for number, thing in enumerate(THINGS):
             kind = "decision" if number < 6 else "fact"
             memory_.record(f"The {thing} worker is configured in {thing}/worker.py", thing, kind)
@@ -91,7 +91,7 @@ def memory(
     tenant_ = tenant(tmp_path)
     with EventLog(tenant_.log) as log:
         memory_ = Memory(Settings(tmp_path), tenant_, log, at)
-        monkeypatch.setattr(runner, "_now", lambda: memory_.at)
+        monkeypatch.setattr(runner, "wall_clock", lambda: memory_.at)
         yield memory_
 
 
@@ -331,7 +331,7 @@ def test_a_month_of_prompts_and_questions_passes(tmp_path: Path, monkeypatch: py
     for session in opened(tmp_path):
         live(session)
         now = session.at
-        monkeypatch.setattr(runner, "_now", lambda now=now: now)
+        monkeypatch.setattr(runner, "wall_clock", lambda now=now: now)
         runner.build(session.tenants.settings, "default", lambda text: None)
         results = {check.name: check for check in manifests.current(tenant(tmp_path)).checks}
         assert results[PAST_ANSWERS].detail == "4 of 4 past questions bring back what they did"

@@ -64,7 +64,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     speaks_where_recall_is_sure(monkeypatch)
     for session in opened(tmp_path):
         home = Home(session, tmp_path)
-        monkeypatch.setattr(runner, "_now", lambda at=session: at.at)
+        monkeypatch.setattr(runner, "wall_clock", lambda at=session: at.at)
         with monkeypatch.context() as before:
             before.setattr(upgrade, "version", lambda: "0.0.9")
             before.setattr("serve.recall.request.version", lambda: "0.0.9")

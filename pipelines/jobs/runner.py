@@ -7,7 +7,6 @@ Dagster, whose job assets call `run` and whose build assets take the same steps 
 and, if asked, applies it.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -25,11 +24,12 @@ from pipelines.llm.budget import Budget
 from pipelines.llm.model_client import Estimate, Estimator
 from serve.recall.deciding import code
 from store.derived import catalog
-from store.embedders.embedder import make_embedder
+from store.embedders.embedder import Embedder, make_embedder
 from store.home.config import Choices, Settings
 from store.home.errors import BuildBusy, MirrorError, SnapshotError
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant
+from store.log.event_clock import wall_clock
 from store.log.event_kinds import Called, Planned
 from store.log.event_log import EventLog
 from store.maintenance import build as builds
@@ -133,7 +133,8 @@ def open_memory(
     tenant = find_tenant(settings.home, tenant_name)
     limits = settings.choices.llm
     with EventLog(tenant.log) as log:
-        manifest = _current(tenant, log, settings)
+        embedder = make_embedder(settings.choices.embedder, settings.home)
+        manifest = _complete_manifest(tenant, log, embedder)
         if manifest is None:
             report("builds what is new")
             manifest = build(settings, tenant_name, lambda step: None, wait_s=wait_s)
@@ -143,7 +144,7 @@ def open_memory(
             tenant=tenant,
             log=log,
             choices=settings.choices,
-            embedder=make_embedder(settings.choices.embedder, settings.home),
+            embedder=embedder,
             manifest=manifest,
             now=now,
             model=model_client.make_client(settings.home, limits, log, notes.append)
@@ -155,16 +156,16 @@ def open_memory(
         )
 
 
-def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | None:
+def _complete_manifest(tenant: Tenant, log: EventLog, embedder: Embedder) -> Manifest | None:
     """Return the published manifest if it covers the whole log and every projection."""
     try:
         manifest = manifests.current(tenant)
-    except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
+    except SnapshotError:  # nothing was built yet, or it is damaged: a build mends it
         return None
-    model = make_embedder(settings.choices.embedder, settings.home)
-    wanted = {projection.name: projection.version for projection in catalog.all_projections(model)}
-    made = {name: ref.version for name, ref in manifest.projections.items()}
-    return manifest if manifest.watermark >= log.head() and made == wanted else None
+    projections = catalog.all_projections(embedder)
+    wanted = {projection.name: projection.version for projection in projections}
+    published = {name: ref.version for name, ref in manifest.projections.items()}
+    return manifest if manifest.watermark >= log.head() and published == wanted else None
 
 
 def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
@@ -175,15 +176,22 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
     context.report(job.name)
     before = context.log.head()
     proposal = job.propose(context)
-    calls = _calls(context, before)
-    told = (*context.notes, *_failures(calls))
-    for note in told:
+    calls: list[Called] = []
+    if context.model is not None:  # no other job of the tenant runs meanwhile
+        bodies = (event.body for event in context.log.job_events(("called",), before))
+        calls = [body for body in bodies if isinstance(body, Called)]
+    run_notes = list(context.notes)
+    if errors := [call.error for call in calls if call.error]:
+        run_notes.append(f"{len(errors)} of {len(calls)} calls failed: {errors[-1]}")
+    for note in run_notes:
         context.report(note)
     steps = plans.new_steps(context.log, proposal.steps)
     if not steps:
-        steps_found = plural(len(proposal.steps), "step")
-        done = f"{steps_found} found, all of which you rejected or undid before"
-        for note in (*proposal.notes, done if proposal.steps else proposal.silence):
+        reason = proposal.silence
+        if proposal.steps:
+            steps_found = plural(len(proposal.steps), "step")
+            reason = f"{steps_found} found, all of which you rejected or undid before"
+        for note in (*proposal.notes, reason):
             if note:  # there is no plan to read it in
                 context.report(note)
         return None
@@ -192,7 +200,7 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
         watermark=context.manifest.watermark,
         steps=tuple(steps),
         looked_at=proposal.looked_at,
-        notes=(*proposal.notes, *told),
+        notes=(*proposal.notes, *run_notes),
         model=", ".join(sorted({call.model for call in calls})) or None,
         tokens=sum(call.prompt_tokens + call.answer_tokens for call in calls),
         cost_usd=sum(call.cost_usd for call in calls),
@@ -205,20 +213,6 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
         context.report(f"plan {plan.id} waits for you: {names} failed")
         return plan
     return plans.apply(context.log, plan.id, context.now) if apply else plan
-
-
-def _calls(context: Context, after: int) -> list[Called]:
-    """Return this run's model calls; no other job of the tenant runs meanwhile."""
-    if context.model is None:
-        return []
-    bodies = (event.body for event in context.log.job_events(("called",), after))
-    return [body for body in bodies if isinstance(body, Called)]
-
-
-def _failures(calls: list[Called]) -> list[str]:
-    """Return a note on the calls that brought no answer."""
-    errors = [call.error for call in calls if call.error]
-    return [f"{len(errors)} of {len(calls)} calls failed: {errors[-1]}"] if errors else []
 
 
 def build(
@@ -239,33 +233,30 @@ def build(
     `report` is told each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
     check that failed; the last good build is served until one succeeds.
     """
+    choices = settings.choices
     tenant = find_tenant(settings.home, tenant_name)
     with EventLog(tenant.log) as log:
-        made = builds.rebuild(
+        manifest = builds.rebuild(
             tenant,
             log,
-            make_embedder(settings.choices.embedder, settings.home),
-            _now(),
+            make_embedder(choices.embedder, settings.home),
+            wall_clock(),
             on_progress=report,
-            on_whole=partial(_ask_canaries, settings.choices),
+            on_whole=partial(_ask_canaries, choices),
             wait_s=wait_s,
             full=full,
             thorough=False,
             accepts=accepts,
-            keep_days=settings.choices.episodes_days,
-            decided_by=_decided_by(settings.choices),
+            keep_days=choices.episodes_days,
+            # names this code and these settings
+            decided_by=f"{code()}/{sha256(msgspec.json.encode(choices)).hexdigest()[:8]}",
         )
-    for mirror in chosen_mirrors(settings.choices):
+    for mirror in chosen_mirrors(choices):
         report(mirror.asset)
         # where its server is down, the next build brings it in step
         with suppress(MirrorError, BuildBusy), builds.lock(tenant, wait_s=wait_s):
             sync_mirror(mirror, tenant)
-    return made
-
-
-def _decided_by(choices: Choices) -> str:
-    """Return what names this code and these settings."""
-    return f"{code()}/{sha256(msgspec.json.encode(choices)).hexdigest()[:8]}"
+    return manifest
 
 
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
@@ -273,7 +264,7 @@ def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
     # a build with nothing new asks nobody, and these take as long to import as it all
     from serve.evaluation import canaries, expectations, past_answers
 
-    now = _now()
+    now = wall_clock()
     candidate = builds.candidate_manifest(made, (), now)
     outcome = canaries.over(
         made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW
@@ -283,7 +274,3 @@ def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
         canaries.result(outcome, now, *builds.last_published(made.tenant)),
         *expectations.check(made.log, made.tenant, candidate, made.embedder, choices, now),
     ]
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000

@@ -25,6 +25,7 @@ from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
 from store.home.model_programs import ModelProgram, program_of
+from store.log.event_clock import wall_clock
 from store.log.event_kinds import Called, Job, Made, ModelTier
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -238,11 +239,14 @@ class Client:
 
 def make_client(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
     """Return a client for one run; nothing of litellm is imported before it is asked."""
-    return Client(limits, log, Budget(home, limits, _now), _now, note)
+    return Client(limits, log, Budget(home, limits, wall_clock), wall_clock, note)
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000
+def answered_calls(log: EventLog) -> Iterator[Called]:
+    """Yield the recorded calls that a model answered, in the order of the log."""
+    for event in log.job_events(("called",)):
+        if isinstance(event.body, Called) and event.body.error is None:
+            yield event.body
 
 
 def dialect_of(model_program: ModelProgram) -> program.Dialect:

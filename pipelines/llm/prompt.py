@@ -11,6 +11,7 @@ from values and from error messages alike.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeVar
@@ -89,6 +90,11 @@ def make_prompt(instructions: str, data: str, schema: dict[str, Any]) -> Prompt:
         ],
         schema,
     )
+
+
+def json_lines(rows: Iterable[object]) -> str:
+    """Return values as JSON, one a line: the data of a question."""
+    return b"\n".join(map(msgspec.json.encode, rows)).decode()
 
 
 def sanitize(data: str) -> str:

@@ -42,6 +42,7 @@ from store.home.config import Choices
 from store.home.errors import BuildRefused, MirrorError, SnapshotError
 from store.home.tenant import find_tenant
 from store.log import log_queries, receipts
+from store.log.event_clock import wall_clock
 from store.log.event_log import EventLog
 from store.maintenance import build
 from store.maintenance import vector_table as table
@@ -147,7 +148,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
             if failed := [f"{result.name}: {result.reason}" for result in results if result.stops]:
-                now = time.time_ns() // 1_000
+                now = wall_clock()
                 build.refuse(made, now)
                 for entry in build.take_out(made, results, now):
                     context.log.error(f"quarantined {entry.id}: the next run builds without it")
@@ -189,7 +190,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with retry_or_fail(context.retry_number):
             made = tenant_store.resume()
-            published = build.publish(made, build.load_checks(made), time.time_ns() // 1_000)
+            published = build.publish(made, build.load_checks(made), wall_clock())
             return dg.MaterializeResult(
                 metadata=metadata.manifest_metadata(
                     made, published, past_values(context, metadata.ROWS)
@@ -272,7 +273,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         choices: dg.ResourceParam[Choices],
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         with retry_or_fail(context.retry_number):
-            made, now = tenant_store.resume(), time.time_ns() // 1_000
+            made, now = tenant_store.resume(), wall_clock()
             candidate = build.candidate_manifest(made, (), now)
             outcome = canaries.over(made.tenant, candidate, made.embedder, choices, now)
             result = canaries.result(outcome, now, *build.last_published(made.tenant))

@@ -47,6 +47,7 @@ from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, SnapshotError
 from store.home.tenant import Tenant, list_tenants
 from store.log import log_queries
+from store.log.event_clock import wall_clock
 from store.log.event_log import EventLog
 from store.maintenance import build
 from store.maintenance.mirrors import chosen_mirrors
@@ -296,7 +297,7 @@ def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
             run, began = record.dagster_run, record.start_time
             if time.time() - (began or record.create_timestamp.timestamp()) > DEAD_AFTER_S:
                 instance.report_run_failed(run, _SILENT)
-                at = time.time_ns() // 1_000
+                at = wall_clock()
                 failures.keep(tenant.root, run.job_name, at, _SILENT, run.run_id)
 
 

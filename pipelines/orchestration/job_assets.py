@@ -6,7 +6,6 @@ archive a large part of the memory: then it waits too. The log's sensor sees an 
 rebuilds the memory. Beside each asset are its checks, the change to the memory, and the cost.
 """
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from pipelines.orchestration.run_resources import (
 )
 from store.home.config import Llm, Settings
 from store.home.tenant import Tenant
+from store.log.event_clock import wall_clock
 from store.log.event_kinds import Step
 from store.log.event_log import EventLog
 from store.memories.fold import Fold
@@ -169,11 +169,11 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, turn: TenantLock, settings: dg.ResourceParam[Settings]
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
         with retry_or_fail(context.retry_number), EventLog(turn.tenant.log) as log:
-            began = _now()
+            began = wall_clock()
             proposed = run(
                 job, settings, turn.tenant.name, began, apply=False, report=context.log.info
             )
-            found = outcome(settings.home, turn.tenant, log, proposed, began, _now())
+            found = outcome(settings.home, turn.tenant, log, proposed, began, wall_clock())
             plan = _apply_if_allowed(context, job, log, found)
             history = [past_values(context, name) for name in (STEPS, COST)]
             results = check_results(found, settings.choices.llm)
@@ -204,11 +204,7 @@ def _apply_if_allowed(
             why = f"{', '.join(check.name for check in plan.failed)} failed"
         context.log.info(f"plan {plan.id} waits for a person: {why}")
         return plan
-    return plans.apply(log, plan.id, _now())
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000
+    return plans.apply(log, plan.id, wall_clock())
 
 
 # Checks of the outcome. None blocks a build: a plan over its bound waits for a person, spent money

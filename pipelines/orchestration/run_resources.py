@@ -6,7 +6,6 @@ one candidate folder. Runs execute in one process, so a resource lives exactly a
 and the system releases the lock even if the run is killed.
 """
 
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant, tenant
+from store.log.event_clock import wall_clock
 from store.log.event_log import EventLog
 from store.maintenance import build
 
@@ -91,7 +91,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
             full=full,
             accepts=accepts,
             keep_days=self.episodes_days,
-            now=time.time_ns() // 1_000,
+            now=wall_clock(),
         )
 
     def resume(self) -> build.Build:
@@ -178,7 +178,7 @@ def keep_failure(context: dg.HookContext) -> None:
     if isinstance(error, BuildRefused | DagsterAssetCheckFailedError):
         return
     text = f"{type(error).__name__}: {error}" if error else "it did not say why"
-    failures.keep(_root(context), _name(context), time.time_ns() // 1_000, text, context.run_id)
+    failures.keep(_root(context), _name(context), wall_clock(), text, context.run_id)
 
 
 @dg.success_hook(required_resource_keys={"settings"})

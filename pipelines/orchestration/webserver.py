@@ -37,6 +37,7 @@ from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.http_access import CONNECTIONS, Connections, owner_token, signer
 from store.home.registry import HOST, register_ui
+from store.log.event_clock import wall_clock
 from store.plans.job_catalog import jobs_on
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +56,7 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
     `on_ready` is told a link that lets a browser in once. Raise ConfigError where the port is taken
     or the home's pages are served already.
     """
-    access = Access(owner_token(settings), signer(owner_token(settings), settings), _now)
+    access = Access(owner_token(settings), signer(owner_token(settings), settings), wall_clock)
     target, words = _definitions()
     with (
         interruptible(),
@@ -174,10 +175,6 @@ def _end_with(daemon: "subprocess.Popen[bytes]", server: uvicorn.Server) -> None
         server.should_exit = True
 
     threading.Thread(target=wait, daemon=True).start()
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000
 
 
 # Connections, bounded as the recall server's are.

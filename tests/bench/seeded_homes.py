@@ -128,7 +128,7 @@ class Home:
         before = {entry.id for entry in quarantine.entries(self.log)}
         with (
             patch("serve.evaluation.past_answers.A_FEW", 40),
-            patch("pipelines.jobs.runner._now", self.tick),
+            patch("pipelines.jobs.runner.wall_clock", self.tick),
         ):
             try:
                 runner.build(self.settings, "default", lambda text: None, full=full)
