@@ -26,8 +26,8 @@ from store.log import log_queries
 from store.log.event_kinds import EPISODE, PlanCheck, ReplayDiff, Step
 from store.log.event_kinds import Job as JobName
 from store.log.event_log import EventLog
-from store.memories.memory import Memory
-from store.memories.rows import MemoryRows
+from store.memories.memory import ACTIVE, Memory
+from store.memories.rows import Mask, MemoryRows
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built
@@ -135,7 +135,7 @@ class Context:
     root: Path | None = None
     session: str | None = None
     model: LanguageModel | None = None
-    report: Report = lambda what: None
+    report: Report = lambda text: None
     notes: list[str] = field(default_factory=list)
 
     @cached_property
@@ -145,10 +145,10 @@ class Context:
     def tables(self, projection: str) -> Built:
         """Return the published tables of a projection; rows of memories have its numbers."""
         if projection not in self._tables:
-            known = {other.name: other for other in catalog.all_projections(self.embedder)}
+            by_name = {other.name: other for other in catalog.all_projections(self.embedder)}
             ref = self.manifest.projections[projection]
             self._tables[projection] = snapshot.read(
-                self.tenant.snapshots, ref, known[projection], check=False, validate=False
+                self.tenant.snapshots, ref, by_name[projection], check=False, validate=False
             )
         return self._tables[projection]
 
@@ -169,9 +169,18 @@ class Context:
         Episodes are none of them: they are the record that jobs read, not what is upkept.
         """
         mask = self.rows.active_at(self.now) & ~self.rows.equal("kind", (EPISODE,))
-        if self.project is not None:
-            mask &= self.rows.equal("project", (self.project,)) | self.rows.lacks("project")
-        return np.flatnonzero(mask)
+        return np.flatnonzero(mask & self._is_of_project)
+
+    def expired_rows(self) -> npt.NDArray[np.int64]:
+        """Return the rows of unpinned memories whose ttl is over, the project's or nobody's."""
+        is_over = self.rows.equal("state", (ACTIVE,)) & (self.rows.expires_at <= self.now)
+        return np.flatnonzero(is_over & (self.rows.codes("pinned") == 0) & self._is_of_project)
+
+    @property
+    def _is_of_project(self) -> Mask:
+        if self.project is None:
+            return np.ones(len(self.rows), np.bool_)
+        return self.rows.equal("project", (self.project,)) | self.rows.lacks("project")
 
     def memories(self, rows: npt.NDArray[np.int64]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
@@ -184,9 +193,9 @@ class Context:
         if not len(rows):
             return np.zeros((0, width), np.float32)
         column = table.column("half").take(rows).combine_chunks()
-        found = column.values.to_numpy().reshape(-1, width).astype(np.float32)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        units: npt.NDArray[np.float32] = found / np.where(lengths > 0, lengths, 1.0)
+        vectors = column.values.to_numpy().reshape(-1, width).astype(np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        units: npt.NDArray[np.float32] = vectors / np.where(lengths > 0, lengths, 1.0)
         return units
 
 

@@ -29,16 +29,16 @@ from store.home.instants import isoformat
 from store.log import compaction
 from store.log.compaction import Compacted
 from store.log.event_kinds import Applied, Planned, Step
+from store.log.receipts import DAY_US
 from store.maintenance import erase, memory_archive
 from store.maintenance.memory_archive import ColdFile
-from store.memories.memory import ACTIVE, SUPERSEDED, Memory
+from store.memories.memory import SUPERSEDED, Memory
 from store.plans import plans, steps
 from store.text.excerpt import plural
 
 COLD_AFTER_DAYS = 180  # since it arrived or was last recalled or changed, while others were
 COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
 MOST = 200  # memories a run: as many as a person looks through
-_DAY = 86_400 * 1_000_000  # microseconds
 
 Rows = npt.NDArray[np.int64]
 
@@ -55,14 +55,14 @@ class _Cold:
 
 
 def propose(context: Context) -> Proposal:
-    """Return a step for every memory that is to be put away: first what expired, then the cold.
+    """Return a step for each memory to archive: the expired first, then the cold.
 
-    Where these are many of all, with what that does to past answers: the plan waits for a person if
-    they lose too much.
+    Many of them at once are asked of past answers: the plan waits for a person if those lose too
+    much.
     """
-    found = chain(_expiry_steps(context), _idle_steps(context))
-    chosen = tuple(islice(found, MOST))
-    is_more = next(found, None) is not None
+    candidates = chain(_expiry_steps(context), _idle_steps(context))
+    chosen = tuple(islice(candidates, MOST))
+    is_more = next(candidates, None) is not None
     planned = Planned(job="archive", watermark=context.manifest.watermark, steps=chosen)
     replay, checks = bulk.suppose(
         *(context.tenant, context.log, context.embedder, context.choices),
@@ -78,27 +78,24 @@ def propose(context: Context) -> Proposal:
 
 
 def _expiry_steps(context: Context) -> Iterator[Step]:
-    for row in _expired_rows(context).tolist():
-        yield _expiry_step(context.rows.take([row])[0], context.now)
+    """Yield a step for each expired memory, the first to expire first."""
+    expired = context.expired_rows()
+    order = np.argsort(context.rows.expires_at[expired], kind="stable")
+    for row in expired[order].tolist():
+        (memory,) = context.rows.take([row])
+        assert memory.expires_at is not None
+        why = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
+        days_over = (context.now - memory.expires_at) // DAY_US
+        yield steps.archive(memory, why, days_over=days_over)
 
 
 def _idle_steps(context: Context) -> Iterator[Step]:
-    kept = _sources(context)
+    derived = np.intersect1d(context.rows.sources.documents, context.live_rows)
+    source_ids = {id_ for memory in context.memories(derived) for id_ in memory.source_ids}
     for cold in _coldest(context):
-        memory = context.rows.take([cold.row])[0]
-        if memory.key is None and memory.id not in kept:
+        (memory,) = context.rows.take([cold.row])
+        if memory.key is None and memory.id not in source_ids:
             yield _idle_step(memory, cold)
-
-
-def _expired_rows(context: Context) -> Rows:
-    """Return the rows whose ttl is over, of the project or of none, the first to expire first."""
-    rows = context.rows
-    mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
-    mask &= rows.codes("pinned") == 0
-    if context.project is not None:
-        mask &= rows.equal("project", (context.project,)) | rows.lacks("project")
-    found = np.flatnonzero(mask)
-    return found[np.argsort(rows.expires_at[found], kind="stable")]
 
 
 def _coldest(context: Context) -> Iterator[_Cold]:
@@ -114,13 +111,20 @@ def _coldest(context: Context) -> Iterator[_Cold]:
     recalled = usage.counts("recalled", living)
     lasting = rows.equal("kind", LASTING_KINDS)[living]
     pinned = rows.codes("pinned")[living] > 0
-    left = decay(rows.importance[living], idle, recalled, lasting, pinned)
+    importance = decay(rows.importance[living], idle, recalled, lasting, pinned)
     may_go = ~lasting & ~pinned & (usage.counts("verdicts", living) <= 0)
-    may_go &= (idle >= COLD_AFTER_DAYS * _DAY) & (left <= COLD_IMPORTANCE)
+    may_go &= (idle >= COLD_AFTER_DAYS * DAY_US) & (importance <= COLD_IMPORTANCE)
     places = np.flatnonzero(may_go)
-    for place in places[np.lexsort((living[places], -idle[places], left[places]))].tolist():
+    order = np.lexsort((living[places], -idle[places], importance[places]))
+    for place in places[order].tolist():
         row = int(living[place])
-        yield _Cold(row, int(idle[place]), float(left[place]), int(recalled[place]), int(last[row]))
+        yield _Cold(
+            row=row,
+            idle=int(idle[place]),
+            importance=float(importance[place]),
+            recalled=int(recalled[place]),
+            last=int(last[row]),
+        )
 
 
 def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
@@ -132,21 +136,21 @@ def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
         for event in context.log.job_events(("planned",))
         if isinstance(event.body, Planned) and event.body.job == "importance"
     }
-    its: set[str] = set()
-    ids: set[str] = set()
+    own_events: set[str] = set()
+    revised: set[str] = set()
     for event in context.log.job_events(("applied",)):
         if isinstance(event.body, Applied) and (plan := plans.get(event.subject)):
-            its.update(event.body.events)
-            ids.update(step.subject for step in plan.steps)
-    for id_ in sorted(ids):
+            own_events.update(event.body.events)
+            revised.update(step.subject for step in plan.steps)
+    for id_ in sorted(revised):
         row = context.rows.row(id_)
-        others = [other.at for other in context.log.events_for(id_) if other.id not in its]
+        others = [event.at for event in context.log.events_for(id_) if event.id not in own_events]
         if row is not None and others:
             yield row, max(others)
 
 
 def _newest_beside(context: Context, last: Rows) -> Rows:
-    """Return, for each row, when anything of its project was last used; of all, where it has none.
+    """Return when anything of each row's project was last used; of all, where it has none.
 
     No later than now: a clock that was wrong once makes nothing old.
     """
@@ -155,31 +159,20 @@ def _newest_beside(context: Context, last: Rows) -> Rows:
     newest = np.zeros(int(projects.max(initial=-1)) + 2, np.int64)
     np.maximum.at(newest, projects, last)  # -1, none, is the last
     newest[-1] = last.max(initial=0)
-    beside: Rows = newest[projects]
-    return beside
-
-
-def _sources(context: Context) -> frozenset[str]:
-    """Return the ids that living memories were made of."""
-    made = np.intersect1d(context.rows.sources.documents, context.live_rows)
-    return frozenset(id_ for memory in context.memories(made) for id_ in memory.source_ids)
-
-
-def _expiry_step(memory: Memory, now: int) -> Step:
-    assert memory.expires_at is not None
-    over = (now - memory.expires_at) // _DAY
-    why = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
-    return steps.archive(memory, why, days_over=over)
+    newest_beside: Rows = newest[projects]
+    return newest_beside
 
 
 def _idle_step(memory: Memory, cold: _Cold) -> Step:
-    since = f"since {isoformat(cold.last)[:10]}"
-    what = "was not recalled" if cold.recalled else "nobody recalled it"
+    use = "was not recalled" if cold.recalled else "nobody recalled it"
     others = "its project went on" if memory.project else "others were used"
-    why = f"{what} {since}, while {others} for {cold.idle // _DAY} days"
-    left = round(cold.importance, 2)
+    days = cold.idle // DAY_US
     return steps.archive(
-        memory, why, days_idle=cold.idle // _DAY, importance_left=left, recalled=cold.recalled
+        memory,
+        f"{use} since {isoformat(cold.last)[:10]}, while {others} for {days} days",
+        days_idle=days,
+        importance_left=round(cold.importance, 2),
+        recalled=cold.recalled,
     )
 
 
@@ -187,9 +180,9 @@ def _notes(context: Context, *, is_more: bool) -> Iterator[str]:
     if is_more:
         yield f"these are {MOST}, and there are more: the next run takes them"
     rows = context.rows
-    old = rows.updated_at <= context.now - COLD_AFTER_DAYS * _DAY
-    if gone := int(np.count_nonzero(rows.equal("state", (SUPERSEDED,)) & old)):
-        yield f"{gone} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
+    is_old = rows.updated_at <= context.now - COLD_AFTER_DAYS * DAY_US
+    if count := int(np.count_nonzero(rows.equal("state", (SUPERSEDED,)) & is_old)):
+        yield f"{count} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
 
 
 # The files below `cold/`.
@@ -218,11 +211,11 @@ def write_archive(
     `open_memory` does, or LogBusy where another process rewrites the log.
     """
     with open_memory(settings, tenant_name, now, report=report, no_model=True) as context:
+        watermark = context.manifest.watermark
         if compact:
-            done = compaction.compact(context.log, context.manifest.watermark, now, dry_run=dry_run)
-            return Kept(compacted=done)
+            compacted = compaction.compact(context.log, watermark, now, dry_run=dry_run)
+            return Kept(compacted=compacted)
         if only_newest:
             erase.drop_derived_files(context.tenant)
-        watermark = context.manifest.watermark
         file = memory_archive.write(context.tenant, context.log, context.rows, watermark, now)
         return Kept(cold=msgspec.structs.replace(file, path=str(Path(file.path).absolute())))

@@ -23,7 +23,7 @@ from pipelines.jobs.consolidate.merges import (
 )
 from store.home.instants import isoformat
 from store.log.event_kinds import Step
-from store.memories.memory import ACTIVE, FORGOTTEN, Memory
+from store.memories.memory import FORGOTTEN, Memory
 from store.plans import steps
 from store.text.excerpt import one_line, plural
 
@@ -110,14 +110,10 @@ def correction_steps(standing: LiveMemory, merged: Sequence[Merge]) -> Iterator[
 def stale_steps(standing: LiveMemory) -> Iterator[Step]:
     """Yield a step for each memory that is over by its ttl, by its own words or by its sources."""
     context, rows = standing.context, standing.context.rows
-    mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
-    if context.project is not None:
-        mask &= rows.equal("project", (context.project,)) | rows.lacks("project")
-    for memory in rows.take(np.flatnonzero(mask).tolist()):
-        if not memory.pinned:
-            yield steps.stale(memory, f"its time ran out at {isoformat(memory.expires_at or 0)}")
+    for memory in context.memories(context.expired_rows()):
+        yield steps.stale(memory, f"its time ran out at {isoformat(memory.expires_at or 0)}")
     for row in _rows_with_hints(standing):
-        memory = rows.take([row])[0]
+        (memory,) = rows.take([row])
         if not memory.pinned and (hint := _hint(memory)):
             yield steps.stale(memory, hint)
     for memory in rows.take(_rows_with(standing, "source_ids")):
