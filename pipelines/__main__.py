@@ -11,7 +11,6 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -28,6 +27,7 @@ from store.home.errors import (
     NotFound,
 )
 from store.home.files import make_folder
+from store.log.event_clock import wall_clock
 from store.redaction.redact import redact
 from store.snapshots.manifest import EXPECTED, NEWCOMERS, PAST_ANSWERS, SETTINGS, UPGRADE, Manifest
 from store.text.excerpt import plural
@@ -54,7 +54,7 @@ def build(
     name: str | None, as_json: bool, full: bool, quick: bool, accept: bool, wait_s: float
 ) -> None:
     """Build, check and publish a tenant's memory in this process."""
-    began, began_at = time.perf_counter(), time.time_ns() // 1_000
+    began, began_at = time.perf_counter(), wall_clock()
     settings = config.load()
     name = name or settings.choices.tenant
     tenant.find_tenant(settings.home, name)
@@ -81,23 +81,22 @@ def build(
             "the next build asks again",
             err=True,
         )
-    _say_what_is_behind(settings, name)
+    _report_mirrors(settings, tenant.find_tenant(settings.home, name))
     if as_json:
-        click.echo(_json(manifest, seconds))
+        click.echo(_encode_manifest(manifest, seconds))
 
 
-def _say_what_is_behind(settings: Settings, name: str) -> None:
+def _report_mirrors(settings: Settings, built: tenant.Tenant) -> None:
+    """Say which mirrors are behind, and why; forget the failures of those no longer kept."""
     from store.maintenance import mirrors
 
-    found = tenant.find_tenant(settings.home, name)
     for mirror in mirrors.every_mirror(settings.choices):
-        if not mirror.url:  # it is no longer kept, so nothing is wrong with it
-            failures.forget(found.root, mirror.kind)
-    why = {failure.what: failure.said for failure in failures.every(found.root)}
-    for mirror in mirrors.mirrors_behind(found, settings.choices):
-        click.echo(
-            f"{mirror} is behind: {why.get(mirror.kind, 'it was not written yet')}", err=True
-        )
+        if not mirror.url:
+            failures.forget(built.root, mirror.kind)
+    reasons = {failure.what: failure.said for failure in failures.every(built.root)}
+    for mirror in mirrors.mirrors_behind(built, settings.choices):
+        reason = reasons.get(mirror.kind, "it was not written yet")
+        click.echo(f"{mirror} is behind: {reason}", err=True)
 
 
 def _run(settings: Settings, name: str, *, full: bool, accepts: bool, wait_s: float) -> Manifest:
@@ -118,21 +117,21 @@ def _quick(settings: Settings, name: str, *, full: bool, accepts: bool, wait_s: 
     return runner.build(settings, name, _report, full=full, accepts=accepts, wait_s=wait_s)
 
 
-def _json(manifest: Manifest, seconds: float) -> bytes:
-    """Return a manifest as `--json` prints it."""
-    shown: dict[str, Any] = {
-        "manifest": manifest.number,
-        "watermark": manifest.watermark,
-        "rows": manifest.projections["memories"].rows["memories"],
-        "bytes": manifest.bytes,
-        "seconds": round(seconds, 3),
-        "projections": {
-            name: {"digest": ref.digest, "rows": ref.rows, "seconds": ref.seconds}
-            for name, ref in manifest.projections.items()
-        },
-        "checks": manifest.checks,
-    }
-    return msgspec.json.encode(shown)
+def _encode_manifest(manifest: Manifest, seconds: float) -> bytes:
+    return msgspec.json.encode(
+        {
+            "manifest": manifest.number,
+            "watermark": manifest.watermark,
+            "rows": manifest.projections["memories"].rows["memories"],
+            "bytes": manifest.bytes,
+            "seconds": round(seconds, 3),
+            "projections": {
+                name: {"digest": ref.digest, "rows": ref.rows, "seconds": ref.seconds}
+                for name, ref in manifest.projections.items()
+            },
+            "checks": manifest.checks,
+        }
+    )
 
 
 @cli.command("run")
@@ -159,16 +158,16 @@ def run_job(
     from pipelines.jobs import find_job, runner
 
     settings = config.load()
-    whose = tenant or settings.choices.tenant
-    now = time.time_ns() // 1_000
+    tenant = tenant or settings.choices.tenant
+    now = wall_clock()
     scope = runner.Scope(project=project, root=Path(root) if root else None, session=session)
     job = find_job(name)
     if estimate:
-        found = runner.estimate(job, settings, whose, now, report=_report, **scope)
-        click.echo(msgspec.json.encode({"estimate": found}))
+        cost = runner.estimate(job, settings, tenant, now, report=_report, **scope)
+        click.echo(msgspec.json.encode({"estimate": cost}))
         return
     plan = runner.run(
-        job, settings, whose, now, apply=apply, report=_report, no_model=no_model, **scope
+        job, settings, tenant, now, apply=apply, report=_report, no_model=no_model, **scope
     )
     click.echo(json.dumps({"plan": plan.id if plan else None}))
 
@@ -198,14 +197,19 @@ def recommend(tenant: str | None, project: str | None, dry_run: bool) -> None:
     from pipelines.jobs.recommend import refresh
 
     settings = config.load()
-    whose = tenant or settings.choices.tenant
-    now = time.time_ns() // 1_000
-    found = refresh(settings, whose, now, write=not dry_run, project=project, report=_report)
-    click.echo(msgspec.json.encode({"recommendations": found}))
+    proposed = refresh(
+        settings,
+        tenant or settings.choices.tenant,
+        wall_clock(),
+        write=not dry_run,
+        project=project,
+        report=_report,
+    )
+    click.echo(msgspec.json.encode({"recommendations": proposed}))
 
 
-def _report(what: str) -> None:
-    click.echo(f"... {what}", err=True)
+def _report(text: str) -> None:
+    click.echo(f"... {text}", err=True)
 
 
 @cli.command("cold")
@@ -218,16 +222,16 @@ def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bo
     from pipelines.jobs.archive import write_archive
 
     settings = config.load()
-    done = write_archive(
+    written = write_archive(
         settings,
         tenant or settings.choices.tenant,
-        time.time_ns() // 1_000,
+        wall_clock(),
         _report,
         compact=compact,
         dry_run=dry_run,
         only_newest=only_newest,
     )
-    click.echo(msgspec.json.encode(done))
+    click.echo(msgspec.json.encode(written))
 
 
 @cli.command()
@@ -279,7 +283,8 @@ def main() -> None:
     os.umask(0o077)  # what is built is its owner's alone, whoever started us
     try:
         cli(standalone_mode=False, prog_name="mnemolog-jobs")
-        _went_right()
+        if (command := _unseen_command()) is not None:
+            failures.forget(config.load().home, command)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -292,14 +297,14 @@ def main() -> None:
     except (InvalidInput, NotFound, ConfigError) as error:  # whoever called is to mend it
         _fail("failed", str(error))
     except MnemologError as error:
-        _went_wrong(str(error))
+        _keep_failure(str(error))
         _fail("failed", str(error))
     except Exception as error:
-        if isinstance(error, OSError) and (known := files.disk_error(error)) is not None:
-            _went_wrong(str(known))
-            _fail("failed", str(known))
+        if isinstance(error, OSError) and (disk_error := files.disk_error(error)) is not None:
+            _keep_failure(str(disk_error))
+            _fail("failed", str(disk_error))
         text = f"{type(error).__name__}: {error} ({_keep_traceback()})"
-        _went_wrong(text)
+        _keep_failure(text)
         _fail("internal", text)
 
 
@@ -314,19 +319,14 @@ def _keep_traceback() -> str:
     return f"traceback in {path}"
 
 
-def _went_wrong(text: str) -> None:
+def _keep_failure(text: str) -> None:
     """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
-    if (command := _command()) is not None:
+    if (command := _unseen_command()) is not None:
         with suppress(OSError):  # it may be the disk that failed, and it is said either way
-            failures.keep(config.load().home, command, time.time_ns() // 1_000, text)
+            failures.keep(config.load().home, command, wall_clock(), text)
 
 
-def _went_right() -> None:
-    if (command := _command()) is not None:
-        failures.forget(config.load().home, command)
-
-
-def _command() -> str | None:
+def _unseen_command() -> str | None:
     """Return the name of the command that runs, where it may run unseen."""
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     return name if name in ("build", "run", "learn") else None
