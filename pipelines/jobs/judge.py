@@ -8,7 +8,7 @@ waits.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,6 +17,7 @@ import msgspec
 from pipelines.jobs import Context, Proposal
 from pipelines.jobs.route import tier_for
 from pipelines.llm.model_client import Answer, LanguageModel
+from pipelines.llm.prompt import json_lines
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import (
     Acted,
@@ -75,7 +76,7 @@ class Actions:
 
 
 def summarize_actions(events: Sequence[Event]) -> Actions:
-    """Return what some events say was done; what failed, or a tool or the web told, was not."""
+    """Return the actions in some events; what failed, or a tool or the web told, is none."""
     trusted = [event for event in events if event.trust in MAY_RULE]
     acted = [event.body for event in trusted if isinstance(event.body, Acted)]
     ran = [
@@ -86,36 +87,39 @@ def summarize_actions(events: Sequence[Event]) -> Actions:
         if (name := command(part.strip())) is not None
     ]
     edited = [path for act in acted if act.doing == "edit" for path in act.files]
-    told = {
+    verdicts = {
         event.subject: event.body.verdict
         for event in trusted
         if isinstance(event.body, Followed) and event.body.verdict != "not_applicable"
     }
-    return Actions(frozenset(ran), tuple(edited), told)
+    return Actions(frozenset(ran), tuple(edited), verdicts)
 
 
-def signal_for(memory: Memory, done: Actions, in_vain: int) -> Signal | None:
-    """Return what was done says of a memory; None where it says nothing.
+def signal_for(memory: Memory, actions: Actions, in_vain: int) -> Signal | None:
+    """Return the verdict of some actions on a memory; None where they have none.
 
     `in_vain` is how many recalls brought it, this one too, while nothing showed that it was of use.
     """
-    signal = _direct_signal(memory, done)
-    if signal is None and in_vain >= AGAIN and not done.is_empty:
+    signal = _direct_signal(memory, actions)
+    if signal is None and in_vain >= AGAIN and not actions.is_empty:
         signal = Signal(IGNORED, f"brought {in_vain} times and never used")
     if signal is not None and signal.verdict > 0 and memory.trust not in MAY_RULE:
         return None
     return signal
 
 
-def _direct_signal(memory: Memory, done: Actions) -> Signal | None:
-    told = done.followed.get(memory.id)
-    if told is not None:
-        return Signal(FOLLOWED if told == "followed" else NOT_FOLLOWED, f"the lesson was {told}")
+def _direct_signal(memory: Memory, actions: Actions) -> Signal | None:
+    verdict = actions.followed.get(memory.id)
+    if verdict is not None:
+        weight = FOLLOWED if verdict == "followed" else NOT_FOLLOWED
+        return Signal(weight, f"the lesson was {verdict}")
     files, commands = _mentions_in(memory.content)
-    for path in done.files:
-        if _is_among(path, files):
+    for path in actions.files:
+        edited = path.replace("\\", "/").casefold()
+        # a memory may name only the end of a path
+        if any(edited == file or edited.endswith(f"/{file}") for file in files):
             return Signal(USED, f"{path} was edited")
-    for name in sorted(commands & done.commands):
+    for name in sorted(commands & actions.commands):
         return Signal(USED, f"{name} was run")
     return None
 
@@ -125,16 +129,10 @@ def _mentions_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the files and the commands a text names; of one that denies something no commands:
     what it warns of and what it recommends look alike.
     """
-    found = mentions(text)
-    files = frozenset(mention.name.casefold() for mention in found if mention.kind == "file")
-    commands = frozenset(mention.name for mention in found if mention.kind == "command")
+    names = mentions(text)
+    files = frozenset(mention.name.casefold() for mention in names if mention.kind == "file")
+    commands = frozenset(mention.name for mention in names if mention.kind == "command")
     return files, frozenset() if _DENIES.search(text) else commands
-
-
-def _is_among(path: str, files: Collection[str]) -> bool:
-    """Return whether a path is one of some files, or ends or begins as one of them says."""
-    edited = path.replace("\\", "/").casefold()
-    return any(edited == file or edited.endswith(f"/{file}") for file in files)
 
 
 DAYS = 14  # looked back
@@ -143,7 +141,7 @@ AFTER_US = 2 * 3_600 * 1_000_000  # of what was done
 
 @dataclass
 class PastUse:
-    """What is known of memories while recalls are judged: how often each came in vain."""
+    """How often each memory was recalled so far, and which memories were of use."""
 
     brought: Counter[str] = field(default_factory=Counter)
     used: set[str] = field(default_factory=set)
@@ -160,8 +158,8 @@ def propose(context: Context) -> Proposal:
         for event in pending(context.log, since, context.now + 1)
         if context.project is None or event.project in (None, context.project)
     ]
-    known = _past_use(context, since)
-    found: list[Step] = []
+    past_use = _past_use(context, since)
+    judgments: list[Step] = []
     asks = context.model is not None
     elsewhere = (
         context.log.events_between(("action", "followed"), since, context.now + 1)
@@ -170,46 +168,51 @@ def propose(context: Context) -> Proposal:
     )
     for recall in waiting:
         after = _events_after(context, recall, elsewhere)
-        if not _is_over(recall, after, context.now):
-            continue
-        step, asks = _judgment(context, recall, after, known, asks=asks)
-        found.append(step)
-    left = len(waiting) - len(found)
-    notes = (f"{left} recalls are too young to be judged",) if left else ()
+        has_ended = any(
+            isinstance(event.body, SessionTold) and event.body.stage == "ended" for event in after
+        )
+        if has_ended or context.now >= recall.at + AFTER_US:
+            step, asks = _judgment(context, recall, after, past_use, asks=asks)
+            judgments.append(step)
+    young = len(waiting) - len(judgments)
+    notes = (f"{young} recalls are too young to be judged",) if young else ()
     silence = "" if waiting else f"no recall of the last {DAYS} days waits for a judgment"
-    return Proposal(tuple(found), len(waiting), notes, silence)
+    return Proposal(tuple(judgments), len(waiting), notes, silence)
 
 
 def _judgment(
-    context: Context, recall: Event, after: Sequence[Event], known: PastUse, *, asks: bool
+    context: Context, recall: Event, after: Sequence[Event], past_use: PastUse, *, asks: bool
 ) -> tuple[Step, bool]:
     """Return the judgment of a recall, and whether a model may be asked of the next one."""
     body = recall.body
     assert isinstance(body, Recalled)
-    done = summarize_actions(after)
-    found = (context.rows.find(hit.id) for hit in body.hits)
-    memories = [
-        memory for memory in found if memory is not None and memory.content
-    ]  # but what was erased
-    signs = {
+    actions = summarize_actions(after)
+    recalled = (context.rows.find(hit.id) for hit in body.hits)
+    # an erased memory has no content
+    memories = [memory for memory in recalled if memory is not None and memory.content]
+    signals = {
         memory.id: signal
         for memory in memories
-        if (signal := signal_for(memory, done, known.in_vain(memory.id))) is not None
+        if (signal := signal_for(memory, actions, past_use.in_vain(memory.id))) is not None
     }
     by: Judge = "heuristic"
     made: Made | None = None
-    if asks and not any(other.verdict > 0 for other in signs.values()):
+    if asks and not any(signal.verdict > 0 for signal in signals.values()):
         opinions, made, asks = _opinions(context, body, memories, after)
-        signs = {id_: one for id_, one in opinions.items() if one.verdict} | signs
+        signals = {id_: opinion for id_, opinion in opinions.items() if opinion.verdict} | signals
         by = "model" if made is not None else by
-    known.used |= {id_ for id_, one in signs.items() if one.verdict > 0}
+    past_use.used |= {id_ for id_, signal in signals.items() if signal.verdict > 0}
     judged = Judged(
-        verdicts={hit.id: signs[hit.id].verdict if hit.id in signs else 0.0 for hit in body.hits},
+        verdicts={
+            hit.id: signals[hit.id].verdict if hit.id in signals else 0.0 for hit in body.hits
+        },
         by=by,
-        evidence={id_: one.evidence for id_, one in signs.items()},
+        evidence={id_: signal.evidence for id_, signal in signals.items()},
         made=made,
     )
-    return steps.judge(recall.id, judged, _why(signs)), asks
+    strongest = sorted(signals.items(), key=lambda pair: -abs(pair[1].verdict))[:3]
+    reasons = (f"{id_} {signal.verdict:+.2f}: {signal.evidence}" for id_, signal in strongest)
+    return steps.judge(recall.id, judged, "; ".join(reasons) or "nothing tells of it"), asks
 
 
 def _opinions(
@@ -231,23 +234,22 @@ def _opinions(
 
 
 def _past_use(context: Context, since: int) -> PastUse:
-    """Return how often the memories were brought lately, and which were of use."""
-    known = PastUse()
+    past_use = PastUse()
     for event in context.log.events_between(("recalled", "rated"), since, context.now + 1):
         if isinstance(event.body, Recalled):
-            known.brought.update({hit.id for hit in event.body.hits})
+            past_use.brought.update({hit.id for hit in event.body.hits})
         elif isinstance(event.body, Rated) and event.body.verdict > 0 and may_rate(event):
-            known.used.add(event.subject)
-    gone = context.log.undone_ids(context.log.head())
+            past_use.used.add(event.subject)
+    undone = context.log.undone_ids(context.log.head())
     for event in context.log.job_events(("judged",)):
-        if isinstance(event.body, Judged) and event.at >= since and event.id not in gone:
-            known.used |= {id_ for id_, one in event.body.verdicts.items() if one > 0}
-    return known
+        if isinstance(event.body, Judged) and event.at >= since and event.id not in undone:
+            past_use.used |= {id_ for id_, verdict in event.body.verdicts.items() if verdict > 0}
+    return past_use
 
 
 def _events_after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[Event]:
-    """Return what happened after a recall in its session; where it tells of none, what of all that
-    was done `elsewhere` was done in its project.
+    """Return the events after a recall in its session; of a recall without one, the events of
+    `elsewhere` in its project.
     """
     until = recall.at + AFTER_US
     if recall.session is not None:
@@ -260,19 +262,6 @@ def _events_after(context: Context, recall: Event, elsewhere: Sequence[Event]) -
         for event in elsewhere
         if event.seq > recall.seq and event.at < until and event.project == recall.project
     ]
-
-
-def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:
-    ended = any(
-        isinstance(event.body, SessionTold) and event.body.stage == "ended" for event in after
-    )
-    return ended or now >= recall.at + AFTER_US
-
-
-def _why(signs: dict[str, Signal]) -> str:
-    strongest = sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict))[:3]
-    said = (f"{id_} {signal.verdict:+.2f}: {signal.evidence}" for id_, signal in strongest)
-    return "; ".join(said) or "nothing tells of it"
 
 
 # The model step: which memories helped, asked only without a positive signal, and bounded.
@@ -306,11 +295,11 @@ def model_opinions(
     model: LanguageModel,
     query: str,
     memories: Sequence[Memory],
-    done: Sequence[Event],
+    acted: Sequence[Event],
     tier: ModelTier,
 ) -> tuple[dict[str, Signal], Answer[Opinions]]:
     """Return the model's opinions by memory, and its answer; raise as `LanguageModel.ask` does."""
-    answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, done), Opinions, tier=tier)
+    answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, acted), Opinions, tier=tier)
     signals = {
         memories[opinion.memory - 1].id: Signal(
             max(-MOST, min(MOST, opinion.verdict)), opinion.why[:_LINE]
@@ -321,13 +310,13 @@ def model_opinions(
     return signals, answer
 
 
-def _data(query: str, memories: Sequence[Memory], done: Sequence[Event]) -> str:
+def _data(query: str, memories: Sequence[Memory], acted: Sequence[Event]) -> str:
     lines: list[dict[str, object]] = [{"question": query[:_TEXT]}]
     lines += [
         {"memory": number, "text": memory.content[:_TEXT]}
         for number, memory in enumerate(memories, 1)
     ]
-    acted = [event.body for event in done if isinstance(event.body, Acted)]
+    actions = [event.body for event in acted if isinstance(event.body, Acted)]
     lines += [
         {
             "did": act.doing,
@@ -335,6 +324,6 @@ def _data(query: str, memories: Sequence[Memory], done: Sequence[Event]) -> str:
             "files": act.files,
             "passed": act.passed,
         }
-        for act in acted[:_DEEDS]
+        for act in actions[:_DEEDS]
     ]
-    return "\n".join(msgspec.json.encode(line).decode() for line in lines)
+    return json_lines(lines)

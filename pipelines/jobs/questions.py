@@ -52,9 +52,9 @@ def split_by_model(settings: Settings, tenant_name: str, question: str) -> Split
         model = make_client(settings.home, limits, log, lambda note: None)
         answer = model.ask(PURPOSE, _INSTRUCTIONS, question, Parts, tier="cheap")
     words = set(terms(question))
-    found = tuple(
+    parts = tuple(
         " ".join(part.split()) for part in answer.value.parts if not words.isdisjoint(terms(part))
     )
-    if not found:
+    if not parts:
         raise ModelError(f"{answer.model} gave no part of the question")
-    return Split(found, answer.model)
+    return Split(parts, answer.model)

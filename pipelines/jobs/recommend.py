@@ -26,6 +26,7 @@ from store.log import event_kinds
 from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, RecordedKind, Revised, Step, What
 from store.log.events import Event
+from store.log.receipts import DAY_US
 from store.memories.memory import Memory
 from store.plans import recommendations, steps
 from store.plans.recommendations import Change
@@ -51,7 +52,7 @@ def refresh(
     *,
     write: bool,
     project: str | None = None,
-    report: Report = lambda what: None,
+    report: Report = lambda text: None,
     wait_s: float = 60.0,
 ) -> list[Proposed]:
     """Look at a tenant's memory; return what is recommended anew, written down if asked.
@@ -68,16 +69,20 @@ def refresh(
         events = new_proposals(context)
         if write and events:
             context.log.append(events)
-        return [_to_proposed(event) for event in events]
+        return [
+            Proposed(event.id, body.what, body.because or "", body.source_ids)
+            for event in events
+            if isinstance(body := event.body, event_kinds.Proposed)
+        ]
 
 
 def new_proposals(context: Context) -> list[Event]:
-    """Return the proposals that are new and that nobody said no to, one of a memory at a time."""
-    known = recommendations.every(context.log)
-    declined = recommendations.rejections(known)
+    """Return the proposals that are new and were not declined, one of a memory at a time."""
+    earlier = recommendations.every(context.log)
+    declined = recommendations.rejections(earlier)
     busy = {
         id_
-        for recommendation in known
+        for recommendation in earlier
         if recommendation.state == "pending"
         for id_ in recommendation.source_ids
     }
@@ -99,12 +104,6 @@ def new_proposals(context: Context) -> list[Event]:
     return events
 
 
-def _to_proposed(event: Event) -> Proposed:
-    body = event.body
-    assert isinstance(body, event_kinds.Proposed)
-    return Proposed(event.id, body.what, body.because or "", body.source_ids)
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     what: What
@@ -123,23 +122,21 @@ RECALLED, RATED = 5, 2  # how often at least, to be promoted
 GOOD = 0.5  # the mean of its ratings and judgments at least, from -1 to 1
 PROMOTED = 0.9
 
-_DAY_US = 86_400 * 1_000_000
-
 
 def find_unused(context: Context) -> Iterator[Candidate]:
     """Yield what was never recalled nor rated, is old and of little weight, the oldest first."""
-    usage, rows = _usage(context), context.live_rows
+    usage, rows = Usage.open(context.tables("usage")), context.live_rows
     if int(usage.recalled.sum()) < USED:
         return
-    known = context.rows
-    is_passing = known.equal("kind", PASSING)[rows] & (known.importance[rows] <= LITTLE)
-    last = np.maximum(known.updated_at, context.arrived_at)
-    is_old = last[rows] < context.now - OLD_DAYS * _DAY_US
+    every = context.rows
+    is_passing = every.equal("kind", PASSING)[rows] & (every.importance[rows] <= LITTLE)
+    last = np.maximum(every.updated_at, context.arrived_at)
+    is_old = last[rows] < context.now - OLD_DAYS * DAY_US
     is_unused = (usage.counts("recalled", rows) == 0) & (usage.counts("ratings", rows) == 0)
     for memory in context.memories(rows[is_passing & is_old & is_unused]):
         if memory.pinned or memory.key is not None:
             continue
-        days = int(context.now - last[known.row(memory.id)]) // _DAY_US
+        days = int(context.now - last[every.row(memory.id)]) // DAY_US
         why = f"never recalled in {days} days, and of little weight"
         step = steps.archive(memory, why, days=days, importance=memory.importance)
         yield Candidate("archive", (memory,), (step,), why)
@@ -150,29 +147,23 @@ def find_helpful(context: Context) -> Iterator[Candidate]:
 
     A person's rating and what a job judged by the work afterwards count alike.
     """
-    usage, rows = _usage(context), context.live_rows
-    recalled = usage.counts("recalled", rows)
-    words = usage.counts("ratings", rows) + usage.counts("judged", rows)
+    usage, rows = Usage.open(context.tables("usage")), context.live_rows
+    recalls = usage.counts("recalled", rows)
+    verdicts = usage.counts("ratings", rows) + usage.counts("judged", rows)
     sums = usage.counts("verdicts", rows) + usage.counts("judgments", rows)
-    means = sums / (1_000 * np.maximum(words, 1))
-    is_helpful = (recalled >= RECALLED) & (words >= RATED) & (means >= GOOD)
+    means = sums / (1_000 * np.maximum(verdicts, 1))
+    is_helpful = (recalls >= RECALLED) & (verdicts >= RATED) & (means >= GOOD)
     is_helpful &= context.rows.importance[rows] < PROMOTED
     order = np.flatnonzero(is_helpful)
     order = order[np.argsort(-means[order], kind="stable")]
     for place, memory in zip(order.tolist(), context.memories(rows[order]), strict=True):
-        if not memory.pinned:
-            yield _promotion(memory, int(recalled[place]), int(words[place]), float(means[place]))
-
-
-def _promotion(memory: Memory, recalled: int, words: int, mean: float) -> Candidate:
-    why = f"recalled {recalled} times, and rated or judged {mean:+.2f} in the mean of {words}"
-    change = Revised(importance=PROMOTED, reason=why)
-    step = steps.revise(memory, change, why, recalled=recalled, verdicts=words, mean=mean)
-    return Candidate("promote", (memory,), (step,), why)
-
-
-def _usage(context: Context) -> Usage:
-    return Usage.open(context.tables("usage"))
+        if memory.pinned:
+            continue
+        recalled, count, mean = int(recalls[place]), int(verdicts[place]), float(means[place])
+        why = f"recalled {recalled} times, and rated or judged {mean:+.2f} in the mean of {count}"
+        change = Revised(importance=PROMOTED, reason=why)
+        step = steps.revise(memory, change, why, recalled=recalled, verdicts=count, mean=mean)
+        yield Candidate("promote", (memory,), (step,), why)
 
 
 # By similarity: near duplicates in other words, which strict evidence leaves alone.
@@ -193,38 +184,40 @@ def find_near_duplicates(context: Context) -> Iterator[Candidate]:
     """Yield pairs that say nearly the same, the nearest first, each memory once."""
     rows = context.live_rows
     rows = rows[context.rows.equal("kind", KINDS)[rows]][-MOST_COMPARED:]
-    taken: set[str] = set()
-    for likeness, one, other in _pairs(context, rows):
-        first, second = context.memories(np.array([one, other]))
-        if first.id in taken or second.id in taken or not _may_merge(first, second):
+    merged: set[str] = set()
+    for likeness, *pair in _near_rows(context, rows):
+        first, second = context.memories(np.array(pair))
+        if not merged.isdisjoint((first.id, second.id)) or not _may_merge(first, second):
             continue
-        taken |= {first.id, second.id}
-        yield _merge_candidate(first, second, likeness)
+        merged |= {first.id, second.id}
+        # the one that says more, or the newer, stands for both
+        stands, goes = sorted(
+            (first, second), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq)
+        )
+        why = f"it says nearly what {stands.id} says, in other words"
+        step = steps.supersede(goes, stands.id, why, likeness=likeness, kept=stands.content[:300])
+        yield Candidate("merge", (goes, stands), (step,), why)
 
 
-def _pairs(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
-    """Return the pairs of rows whose vectors are near, and how near, the nearest first."""
+def _near_rows(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
+    """Return the pairs of rows whose vectors are near, after their cosine, the nearest first."""
     vectors = context.vectors(rows)
     calibration = VectorRows.open(context.tables("vectors")).calibration
     least = calibration.cosine(NEAR_MEANING) if calibration.knows_meaning else NEAR
-    found: list[tuple[float, int, int]] = []
+    pairs: list[tuple[float, int, int]] = []
     for start in range(0, len(rows), _BLOCK):
         near = vectors[start : start + _BLOCK] @ vectors.T
         left, right = np.nonzero(near >= least)
         upper = right > left + start
         for a, b in zip(left[upper].tolist(), right[upper].tolist(), strict=True):
-            found.append((round(float(near[a, b]), 4), int(rows[a + start]), int(rows[b])))
-    return sorted(found, key=lambda one: (-one[0], one[1], one[2]))
+            pairs.append((round(float(near[a, b]), 4), int(rows[a + start]), int(rows[b])))
+    return sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))
 
 
 def _may_merge(memory: Memory, other: Memory) -> bool:
     """Return whether two memories are of one sort and differ in words alone."""
-    is_sort = (memory.kind, memory.project, memory.trust) == (
-        other.kind,
-        other.project,
-        other.trust,
-    )
-    if not is_sort or any(m.key or m.job or m.pinned for m in (memory, other)):
+    sorts = {(m.kind, m.project, m.trust) for m in (memory, other)}
+    if len(sorts) > 1 or any(m.key or m.job or m.pinned for m in (memory, other)):
         return False
     a, b = statement(memory.text), statement(other.text)
     # what says the same by strict evidence is for `consolidate`
@@ -234,19 +227,9 @@ def _may_merge(memory: Memory, other: Memory) -> bool:
     return len(words & others) >= SHARED * len(words | others)
 
 
-def _marks_and_denials(one: Statement) -> tuple[frozenset[str], int]:
-    denials = sum(token in ("not", "no", "never", "without") for token in one.said)
-    return frozenset(one.marks), denials
-
-
-def _merge_candidate(memory: Memory, other: Memory, likeness: float) -> Candidate:
-    """Return the change that lets the one that says more, or the newer, stand for both."""
-    kept, goes = sorted(
-        (memory, other), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq)
-    )
-    why = f"it says nearly what {kept.id} says, in other words"
-    step = steps.supersede(goes, kept.id, why, likeness=likeness, kept=kept.content[:300])
-    return Candidate("merge", (goes, kept), (step,), why)
+def _marks_and_denials(text: Statement) -> tuple[frozenset[str], int]:
+    denials = sum(token in ("not", "no", "never", "without") for token in text.said)
+    return frozenset(text.marks), denials
 
 
 # By text: a list of facts can be split, a long text can begin with its first sentences.
@@ -267,14 +250,14 @@ def find_unclear(context: Context) -> Iterator[Candidate]:
     rows = context.live_rows
     wanted = rows[context.rows.equal("kind", KINDS)[rows]]
     memories = [
-        other
-        for other in context.memories(wanted)
-        if other.job is None
-        and other.key is None
-        and other.superseded_by is None
-        and other.source != COMMIT
+        memory
+        for memory in context.memories(wanted)
+        if memory.job is None
+        and memory.key is None
+        and memory.superseded_by is None
+        and memory.source != COMMIT
     ]
-    for memory in sorted(memories, key=lambda one: (-len(one.content), one.seq)):
+    for memory in sorted(memories, key=lambda memory: (-len(memory.content), memory.seq)):
         candidate = _split_list(context, memory) or _shorten(memory)
         if candidate is not None:
             yield candidate
@@ -283,8 +266,8 @@ def find_unclear(context: Context) -> Iterator[Candidate]:
 def _split_list(context: Context, memory: Memory) -> Candidate | None:
     """Return a memory that is a list of facts as one memory each; None where it is no such list."""
     points = _POINT.findall(memory.content)
-    said = sum(len(point) for point in points)
-    if len(points) < PARTS or 2 * said < len(memory.content) or _NESTED.search(memory.content):
+    length = sum(map(len, points))
+    if len(points) < PARTS or 2 * length < len(memory.content) or _NESTED.search(memory.content):
         return None
     if any(len(point.split()) < PART_WORDS for point in points):
         return None

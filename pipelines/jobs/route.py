@@ -51,6 +51,20 @@ class Change:
             return f"it may lose: the interval is {self.gain.low:+.3f} to {self.gain.high:+.3f}"
         return None
 
+    @property
+    def evidence(self) -> dict[str, object]:
+        return {
+            "state": self.state,
+            "level": self.level,
+            "from": self.served,
+            "to": self.action,
+            "gain": round(self.gain.value, 4),
+            "low": round(self.gain.low, 4),
+            "high": round(self.gain.high, 4),
+            "samples": round(self.worth.samples, 1),
+            "samples_served": round(self.worth_served.samples, 1),
+        }
+
     def __str__(self) -> str:
         return (
             f"{self.state}: {self.level} {self.action} instead of {self.served}, "
@@ -59,16 +73,16 @@ class Change:
 
 
 def propose(context: Context) -> Proposal:
-    """Return the step that serves a better policy, and what that does to past recalls; where there
-    is none, notes say why.
+    """Return the step that serves a better policy, and what it changes in past recalls; without
+    one, the notes say why.
     """
     proposal = propose_policy(Routes(context.tables("routes")))
     if not plans.new_steps(context.log, proposal.steps):
         return proposal
     (step,) = proposal.steps
     before, after = (
-        Way(context.embedder, policy=routing.complete_policy(one["policy"]))
-        for one in (step.before, step.body)
+        Way(context.embedder, policy=routing.complete_policy(body["policy"]))
+        for body in (step.before, step.body)
     )
     diff, checks = drift.judge_policy(
         context.tenant, context.log, context.choices, before, after, ASKED, context.now
@@ -85,7 +99,12 @@ def propose_policy(routes: Routes) -> Proposal:
     good = [change for change in candidates if change.objection is None]
     rated = sum(recall.reward is not None for recall in recalls)
     if not good:
-        notes.append(_no_change_note(recalls, rated))
+        tried = sum(recall.tried is not None for recall in recalls)
+        notes.append(
+            f"the served policy stays: {rated} recalls have a reward, {tried} tried something"
+            if tried
+            else "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"
+        )
         return Proposal((), rated, tuple(notes))
     adopted = _adoption(served, good, recalls)
     if adopted.low < -TOLERANCE:
@@ -95,92 +114,62 @@ def propose_policy(routes: Routes) -> Proposal:
         adopted,
         "; ".join(map(str, good)),
         {"policy": served},
-        changes=[_evidence(change) for change in good],
+        changes=[change.evidence for change in good],
     )
     return Proposal((step,), rated, tuple(notes))
 
 
-def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Change]:
-    """Return where Q holds another action better than the served one, and what the log says.
+def changes(served: Policy, table: Table, recalls: Sequence[Recall]) -> list[Change]:
+    """Return a change for each state and level where Q values another action more.
 
-    Of several the best is taken that the log bears out, else the best. Where Q holds two alike the
-    served one stays.
+    It is the best one without an objection, else the best. Of equal values the served one stays.
     """
-    found = []
+    best = []
     for state in STATES:
         for level, actions in LEVELS.items():
-            here = served[state][level]
-            known = {
+            current = served[state][level]
+            values = {
                 action: entry.q
                 for action in actions
-                if (entry := held.get((state, level, action))) is not None and entry.rated
+                if (entry := table.get((state, level, action))) is not None and entry.rated
             }
-            better = [one for one in known if one != here and known[one] > known.get(here, 0.0)]
-            better.sort(key=lambda action: -known[action])
-            of_served = worth(*informative_rewards(recalls, state, level, here)) if better else None
-            if of_served is not None:
-                tried = [_change(recalls, state, level, here, one, of_served) for one in better]
-                found.append(
-                    next((change for change in tried if change.objection is None), tried[0])
+            least = values.get(current, 0.0)
+            better = [action for action, q in values.items() if action != current and q > least]
+            if not better:
+                continue
+            better.sort(key=lambda action: -values[action])
+            worth_served = worth(*informative_rewards(recalls, state, level, current))
+            candidates = []
+            for action in better:
+                of_action = worth(*informative_rewards(recalls, state, level, action))
+                difference = gain(worth_served, of_action)
+                candidates.append(
+                    Change(state, level, current, action, of_action, worth_served, difference)
                 )
-    return found
-
-
-def _change(
-    recalls: Sequence[Recall], state: str, level: str, served: str, action: str, of_served: Worth
-) -> Change:
-    of_action = worth(*informative_rewards(recalls, state, level, action))
-    return Change(state, level, served, action, of_action, of_served, gain(of_served, of_action))
+            accepted = (change for change in candidates if change.objection is None)
+            best.append(next(accepted, candidates[0]))
+    return best
 
 
 def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:
     """Return the policy with the changes, and what it is worth over all recalls."""
     by_state = Counter(recall.state for recall in recalls if recall.reward is not None)
     total = by_state.total()
-    gains = [gain(other.worth_served, other.worth, by_state[other.state] / total) for other in good]
-    whole = total_gain(gains)
-    now = _worth_now(recalls)
+    whole = total_gain(
+        [gain(change.worth_served, change.worth, by_state[change.state] / total) for change in good]
+    )
+    untried = [
+        recall.reward for recall in recalls if recall.tried is None and recall.reward is not None
+    ]
+    now = sum(untried) / len(untried) if untried else 0.0
     policy: dict[str, Actions] = {state: dict(actions) for state, actions in served.items()}
     for change in good:
         policy[change.state][change.level] = change.action
     return Adopted(policy=policy, recalls=total, value=now + whole.value, served=now, low=whole.low)
 
 
-def _worth_now(recalls: Sequence[Recall]) -> float:
-    """Return the mean reward of the recalls in which nothing was tried."""
-    rewards = [
-        recall.reward for recall in recalls if recall.tried is None and recall.reward is not None
-    ]
-    return sum(rewards) / len(rewards) if rewards else 0.0
-
-
-def _evidence(change: Change) -> dict[str, object]:
-    return {
-        "state": change.state,
-        "level": change.level,
-        "from": change.served,
-        "to": change.action,
-        "gain": round(change.gain.value, 4),
-        "low": round(change.gain.low, 4),
-        "high": round(change.gain.high, 4),
-        "samples": round(change.worth.samples, 1),
-        "samples_served": round(change.worth_served.samples, 1),
-    }
-
-
-def _no_change_note(recalls: Sequence[Recall], rated: int) -> str:
-    tried = sum(recall.tried is not None for recall in recalls)
-    if not tried:
-        return "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"
-    return f"the served policy stays: {rated} recalls have a reward, {tried} tried something"
-
-
 def tier_for(context: Context, mode: str | None = None) -> ModelTier:
     """Return the tier for work on something of a task mode, or of none in particular."""
-    return tier_of(Routes(context.tables("routes")).policy(), mode)
-
-
-def tier_of(policy: Policy, mode: str | None = None) -> ModelTier:
-    """Return the tier that a policy, whole, has for a task mode."""
-    found: ModelTier = msgspec.convert(policy[routing.route_state(mode)]["llm"], ModelTier)
-    return found
+    policy = Routes(context.tables("routes")).policy()
+    tier: ModelTier = msgspec.convert(policy[routing.route_state(mode)]["llm"], ModelTier)
+    return tier
