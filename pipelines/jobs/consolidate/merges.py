@@ -62,8 +62,8 @@ class LiveMemory:
 
     def bears(self, memory: Memory) -> bool:
         """Return whether something a job made, and which holds, rests on a memory."""
-        made = (self.context.rows.find(id_) for id_ in self.context.rows.made_of(memory.id))
-        return any(other is not None and other.state == ACTIVE for other in made)
+        derived = (self.context.rows.find(id_) for id_ in self.context.rows.made_of(memory.id))
+        return any(other is not None and other.state == ACTIVE for other in derived)
 
 
 def is_left_alone(memory: Memory) -> bool:
@@ -85,10 +85,6 @@ def may_replace(newer: Memory, older: Memory) -> bool:
     is_as_trusted = TRUSTS.index(newer.trust) <= TRUSTS.index(older.trust)
     lasts = (newer.expires_at or NEVER) >= (older.expires_at or NEVER)
     return is_as_trusted and lasts and not older.pinned and newer.project == older.project
-
-
-def ids(memories: Sequence[Memory]) -> tuple[str, ...]:
-    return tuple(memory.id for memory in memories)
 
 
 def may_correct(newer: Memory, older: Memory) -> bool:
@@ -120,92 +116,88 @@ class Merge(msgspec.Struct, frozen=True):
     give_way: tuple[Memory, ...]
 
 
-def find_merges(standing: LiveMemory) -> list[Merge]:
+def find_merges(live: LiveMemory) -> list[Merge]:
     """Return the merges that strict evidence allows, in the order of the memories."""
-    between = _updates(standing)
+    updates: dict[int, list[int]] = {}  # the rows of living corrections, by the row they correct
+    for link in live.links:
+        if link.kind == "update" and {link.document, link.of} <= live.live_rows:
+            updates.setdefault(link.of, []).append(link.document)
     merges = []
-    for group in _groups(standing):
-        if not _is_contested([row for row, _ in group], between, standing):
-            merge = _merge(standing, [memory for _, memory in group])
+    for group in _groups(live):
+        if not _is_contested([row for row, _ in group], updates, live):
+            merge = _merge(live, [memory for _, memory in group])
             if merge is not None:
                 merges.append(merge)
     return merges
 
 
-def merge_steps(standing: LiveMemory, merge: Merge) -> Iterator[Step]:
+def merge_steps(live: LiveMemory, merge: Merge) -> Iterator[Step]:
     """Yield the steps of a merge: what is carried over first, then who gives way."""
-    stands = merge.stands
-    changes = gain(stands, merge.give_way)
+    survivor = merge.stands
+    changes = gain(survivor, merge.give_way)
     assert changes is not None  # else it would be no merge
     if changes != Revised():
-        yield steps.revise(stands, changes, "it gains what its duplicates had beside their words")
-    yield from edge_steps(standing, stands, merge.give_way)
+        yield steps.revise(survivor, changes, "it gains what its duplicates had beside their words")
+    yield from edge_steps(live, survivor, merge.give_way)
     for memory in merge.give_way:
-        is_exact = as_written(memory) == as_written(stands)
+        is_exact = as_written(memory) == as_written(survivor)
         why = "the same words" if is_exact else "the same words but for how they are written"
         kind = "exact" if is_exact else "near"
-        yield steps.supersede(memory, stands.id, why, kind=kind, by_says=stands.content[:SHOWN])
+        yield steps.supersede(memory, survivor.id, why, kind=kind, by_says=survivor.content[:SHOWN])
 
 
-def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
+def gain(survivor: Memory, others: Sequence[Memory]) -> Revised | None:
     """Return the revision that takes over others' fields; None where their metadata contradict.
 
     Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
     """
-    peers = [stands, *(memory for memory in others if memory.trust == stands.trust)]
+    peers = [survivor, *(memory for memory in others if memory.trust == survivor.trust)]
     tags = limit_tags(tag for memory in peers for tag in memory.tags)
     importance = max(memory.importance for memory in peers)
     metadata = join_metadata(peers)
     if metadata is None:
         return None
-    had: dict[str, Any] = msgspec.json.decode(stands.metadata)
+    own: dict[str, Any] = msgspec.json.decode(survivor.metadata)
     return Revised(
-        tags=tags if tags != stands.tags else None,
-        importance=importance if importance > stands.importance else None,
-        metadata=metadata if metadata != had else None,
+        tags=tags if tags != survivor.tags else None,
+        importance=importance if importance > survivor.importance else None,
+        metadata=metadata if metadata != own else None,
     )
 
 
 def join_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
     """Return all metadata of some memories; None where two say different of one name."""
-    found: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for memory in memories:
         for name, value in msgspec.json.decode(memory.metadata).items():
-            if found.setdefault(name, value) != value:
+            if joined.setdefault(name, value) != value:
                 return None
-    return found
+    return joined
 
 
-def edge_steps(standing: LiveMemory, stands: Memory, others: Sequence[Memory]) -> Iterator[Step]:
+def edge_steps(live: LiveMemory, survivor: Memory, others: Sequence[Memory]) -> Iterator[Step]:
     """Yield a link for each edge of those that give way that the one that stands does not have."""
-    gone = {other.id for other in others} | {stands.id}
-    had = {
-        (other.source, other.target, other.relation) for other in standing.edges.get(stands.id, ())
-    }
+    merged = {memory.id for memory in others} | {survivor.id}
+    own = {(edge.source, edge.target, edge.relation) for edge in live.edges.get(survivor.id, ())}
     for memory in others:
-        for edge in standing.edges.get(memory.id, ()):
-            moved = _move_edge(edge, memory.id, stands.id)
-            if {edge.source, edge.target} <= gone or moved in had:
+        for edge in live.edges.get(memory.id, ()):
+            source_id, target_id = (
+                survivor.id if end == memory.id else end for end in (edge.source, edge.target)
+            )
+            moved = source_id, target_id, edge.relation
+            if {edge.source, edge.target} <= merged or moved in own:
                 continue
-            had.add(moved)
-            if (source := _source(standing, stands, moved[0])) is not None:
-                why = "an edge of its duplicate"
-                yield steps.link(source, moved[1], msgspec.convert(moved[2], Relation), why)
+            own.add(moved)
+            source = survivor if source_id == survivor.id else live.context.rows.find(source_id)
+            if source is not None:
+                relation = msgspec.convert(edge.relation, Relation)
+                yield steps.link(source, target_id, relation, "an edge of its duplicate")
 
 
-def _move_edge(edge: Edge, old: str, new: str) -> tuple[str, str, str]:
-    source, target = (new if end == old else end for end in (edge.source, edge.target))
-    return source, target, edge.relation
-
-
-def _source(standing: LiveMemory, stands: Memory, id_: str) -> Memory | None:
-    return stands if id_ == stands.id else standing.context.rows.find(id_)
-
-
-def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
+def _groups(live: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
     """Yield the living memories that say the same, with their rows, two or more of one kind."""
     root: dict[int, int] = {}
-    for link in standing.links:  # by document: what a link is to has its root already
+    for link in live.links:  # by document: what a link is to has its root already
         if link.kind != "update":
             root[link.document] = root.get(link.of, link.of)
     members: dict[int, list[int]] = {}
@@ -213,8 +205,8 @@ def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
         members.setdefault(first, [first]).append(row)
     for rows in members.values():
         alike: dict[object, list[tuple[int, Memory]]] = {}
-        for row in sorted(standing.live_rows.intersection(rows)):
-            memory = standing.memory(row)
+        for row in sorted(live.live_rows.intersection(rows)):
+            memory = live.memory(row)
             if not is_left_alone(memory):
                 # by the words themselves: that two hashes are equal is no evidence
                 key = (memory.kind, statement(statement_text(memory)).says)
@@ -222,45 +214,35 @@ def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
         yield from (group for group in alike.values() if len(group) > 1)
 
 
-def _updates(standing: LiveMemory) -> dict[int, list[int]]:
-    """Return the rows that living corrections came after, by the row that was corrected."""
-    updates: dict[int, list[int]] = {}
-    for link in standing.links:
-        if link.kind == "update" and {link.document, link.of} <= standing.live_rows:
-            updates.setdefault(link.of, []).append(link.document)
-    return updates
-
-
-def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], standing: LiveMemory) -> bool:
+def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], live: LiveMemory) -> bool:
     """Return whether another value was said in between: the first word and the last are then two.
 
     "The port is 80", "81", "80": whoever made one of both 80s would have 81 hold.
     """
-    last = max(standing.memory(row).created_at for row in rows)
+    last = max(live.memory(row).created_at for row in rows)
     between = (newer for row in rows for newer in updates.get(row, ()) if newer not in rows)
-    return any(standing.memory(newer).created_at <= last for newer in between)
+    return any(live.memory(newer).created_at <= last for newer in between)
 
 
-def _merge(standing: LiveMemory, group: Sequence[Memory]) -> Merge | None:
-    ranked = sorted(group, key=lambda one: _rank(standing, one))
-    stands, rest = ranked[0], ranked[1:]
+def _merge(live: LiveMemory, group: Sequence[Memory]) -> Merge | None:
+    survivor, *others = sorted(group, key=lambda memory: _rank(live, memory))
     give_way: list[Memory] = []
-    for memory in rest:
+    for memory in others:
         if (
-            may_replace(stands, memory)
-            and not standing.bears(memory)
-            and gain(stands, [*give_way, memory]) is not None
+            may_replace(survivor, memory)
+            and not live.bears(memory)
+            and gain(survivor, [*give_way, memory]) is not None
         ):
             give_way.append(memory)
-    return Merge(stands, tuple(give_way)) if give_way else None
+    return Merge(survivor, tuple(give_way)) if give_way else None
 
 
-def _rank(standing: LiveMemory, memory: Memory) -> tuple[object, ...]:
+def _rank(live: LiveMemory, memory: Memory) -> tuple[object, ...]:
     return (
         TRUSTS.index(memory.trust),
         -(memory.expires_at or NEVER),
         not memory.pinned,
-        not standing.bears(memory),
+        not live.bears(memory),
         memory.created_at,
         memory.seq,
     )

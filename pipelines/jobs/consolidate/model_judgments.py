@@ -22,7 +22,6 @@ from pipelines.jobs.consolidate.merges import (
     LiveMemory,
     Merge,
     edge_steps,
-    ids,
     is_left_alone,
     join_metadata,
     may_correct,
@@ -30,12 +29,12 @@ from pipelines.jobs.consolidate.merges import (
     merge_steps,
 )
 from pipelines.llm import prompt
-from pipelines.llm.model_client import Answer, LanguageModel
+from pipelines.llm.model_client import Answer, LanguageModel, answered_calls
 from pipelines.llm.prompt import make_prompt
 from store.derived.duplicates import HAPPENED, scope, statement_text
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.log.commands import Draft, limit_tags
-from store.log.event_kinds import Called, Planned, RecordedKind, Step, Tier
+from store.log.event_kinds import Planned, RecordedKind, Step, Tier
 from store.memories.memory import Memory
 from store.plans import steps as plan_steps
 from store.text import tokenizer
@@ -62,46 +61,45 @@ class Judgment(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def model_steps(standing: LiveMemory, model: LanguageModel, taken: Set[str]) -> list[Step]:
+def model_steps(live: LiveMemory, model: LanguageModel, taken: Set[str]) -> list[Step]:
     """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
     steps: list[Step] = []
-    done = set(taken)
-    asked = 0
-    known = _PastAnswers.of(standing)
-    for older, newer, likeness in _open_pairs(standing, taken):
+    touched = set(taken)
+    questions = 0
+    past = _PastAnswers.of(live)
+    for older, newer, likeness in _open_pairs(live, taken):
         data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
-        if not done.isdisjoint((older.id, newer.id)) or known.are_different(data, older, newer):
+        if not touched.isdisjoint((older.id, newer.id)) or past.are_different(data, older, newer):
             continue
-        if asked == MOST_ASKED:
+        if questions == MOST_ASKED:
             break
-        asked += 1
+        questions += 1
         try:
             answer = model.ask("consolidate", INSTRUCTIONS, data, Judgment, tier="balanced")
         except ModelError:
             continue  # the pair stays as it is
         except BudgetSpent:
             break
-        made = list(_judgment_steps(standing, older, newer, answer, likeness))
-        if made:
-            steps += made
-            done |= {older.id, newer.id}
+        if new_steps := list(_judgment_steps(live, older, newer, answer, likeness)):
+            steps += new_steps
+            touched |= {older.id, newer.id}
     return steps
 
 
 @dataclass(frozen=True, slots=True)
 class _PastAnswers:
-    """What was asked before: the digests of the prompts, and the memories that plans came of."""
+    """The digests of the prompts that were answered, and the memories of past plans."""
 
     prompts: frozenset[str]
     planned: frozenset[str]
 
     @classmethod
-    def of(cls, standing: LiveMemory) -> "_PastAnswers":
-        bodies = [event.body for event in standing.context.log.job_events(("called", "planned"))]
-        calls = (body for body in bodies if isinstance(body, Called) and body.error is None)
+    def of(cls, live: LiveMemory) -> "_PastAnswers":
+        log = live.context.log
+        bodies = (event.body for event in log.job_events(("planned",)))
         plans = (body for body in bodies if isinstance(body, Planned) and body.job == "consolidate")
         return cls(
-            frozenset(call.prompt_sha256 for call in calls),
+            frozenset(call.prompt_sha256 for call in answered_calls(log)),
             frozenset(step.subject for plan in plans for step in plan.steps),
         )
 
@@ -109,42 +107,40 @@ class _PastAnswers:
         """Return whether a model was asked of a pair before, and nothing came of it."""
         if not self.planned.isdisjoint((older.id, newer.id)):
             return False
-        return (
-            make_prompt(INSTRUCTIONS, data, prompt.strict_schema(Judgment)).sha256 in self.prompts
-        )
+        question = make_prompt(INSTRUCTIONS, data, prompt.strict_schema(Judgment))
+        return question.sha256 in self.prompts
 
 
-def _open_pairs(standing: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
+def _open_pairs(live: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
     """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
     memories = [
         memory
-        for memory in standing.context.memories(standing.context.live_rows)
+        for memory in live.context.memories(live.context.live_rows)
         if memory.kind not in HAPPENED and not is_left_alone(memory) and not memory.pinned
         if memory.id not in taken and not memory.fields
     ]
-    read = [statement(memory.content) for memory in memories]
+    statements = [statement(memory.content) for memory in memories]
     # what differs in a mark is no business of a model's, what says the same was seen to
     groups = [
         # whose, of which person and day; not the rest, which is of what says the same
         (
             memory.kind,
             memory.trust,
-            frozenset(says.marks),
-            *scope(memory, is_relative=says.is_relative)[:3],
+            frozenset(read.marks),
+            *scope(memory, is_relative=read.is_relative)[:3],
         )
-        for memory, says in zip(memories, read, strict=True)
+        for memory, read in zip(memories, statements, strict=True)
     ]
-    for one, other, likeness in near_pairs(
-        [each.content for each in memories], groups, _MOST_FOUND
-    ):
-        if read[one].says != read[other].says:
-            first, second = memories[one], memories[other]
-            is_older = (first.created_at, first.seq) < (second.created_at, second.seq)
-            yield (first, second, likeness) if is_older else (second, first, likeness)
+    texts = [memory.content for memory in memories]
+    for left, right, likeness in near_pairs(texts, groups, _MOST_FOUND):
+        if statements[left].says != statements[right].says:
+            pair = (memories[left], memories[right])
+            older, newer = sorted(pair, key=lambda memory: (memory.created_at, memory.seq))
+            yield older, newer, likeness
 
 
 def _judgment_steps(
-    standing: LiveMemory, older: Memory, newer: Memory, answer: Answer[Judgment], likeness: float
+    live: LiveMemory, older: Memory, newer: Memory, answer: Answer[Judgment], likeness: float
 ) -> Iterator[Step]:
     judged = answer.value
     if judged.relation == "update" and may_correct(newer, older):
@@ -159,13 +155,13 @@ def _judgment_steps(
             prompt_sha256=answer.prompt_sha256,
         )
     elif judged.relation == "same" and not differ_in_fact(older.content, newer.content):
-        if any(map(standing.bears, (older, newer))):
+        if any(map(live.bears, (older, newer))):
             return  # what jobs made of it would fall with it
-        yield from _merge_steps(standing, (older, newer), answer, likeness)
+        yield from _merge_steps(live, (older, newer), answer, likeness)
 
 
 def _merge_steps(
-    standing: LiveMemory, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
+    live: LiveMemory, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
 ) -> Iterator[Step]:
     """Yield the steps that let one text stand for two: a new one, or one of the two."""
     older, newer = sources
@@ -174,15 +170,16 @@ def _merge_steps(
     if reject_reason(text, older.content, newer.content) is not None or metadata is None:
         return
     says = statement(text).says
-    for stands, other in ((older, newer), (newer, older)):
-        if says == statement(stands.content).says:
-            if may_replace(stands, other):
-                yield from merge_steps(standing, Merge(stands, (other,)))
+    for survivor, other in ((older, newer), (newer, older)):
+        if says == statement(survivor.content).says:
+            if may_replace(survivor, other):
+                yield from merge_steps(live, Merge(survivor, (other,)))
             return
-    at = max(one.created_at for one in sources)
+    source_ids = (older.id, newer.id)
+    at = max(older.created_at, newer.created_at)
     # of the sources alone: a model words it otherwise each time, and an undone one stays undone
-    id_ = plan_steps.result_id("consolidate", "", ids(sources), at)
-    if standing.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
+    id_ = plan_steps.result_id("consolidate", "", source_ids, at)
+    if live.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
         return
     if older.expires_at is not None:
         return  # a ttl is counted from the writing: a new memory would last longer
@@ -194,7 +191,7 @@ def _merge_steps(
         importance=max(older.importance, newer.importance),
         tier=msgspec.convert(older.tier if older.tier == newer.tier else "auto", Tier),
         created_by=older.created_by,
-        source_ids=ids(sources),
+        source_ids=source_ids,
         metadata=metadata,
         project=older.project,
         trust=plan_steps.least_trust(sources),
@@ -203,15 +200,15 @@ def _merge_steps(
         recorded = plan_steps.record(
             draft,
             answer.lineage("consolidate"),
-            standing.context.now,
+            live.context.now,
             f"says what two say: {answer.value.because[:SHOWN]}",
             likeness=round(likeness, 3),
         )
     except InvalidInput:
         return  # a text that no memory may hold
     yield recorded
-    stands = msgspec.structs.replace(older, id=id_, content=text)
-    yield from edge_steps(standing, stands, sources)
+    merged = msgspec.structs.replace(older, id=id_, content=text)
+    yield from edge_steps(live, merged, sources)
     for memory in sources:
         yield plan_steps.supersede(
             memory, id_, "the new one says it too", kind="same", by_says=text[:SHOWN]
@@ -231,32 +228,30 @@ LEAST = 0.4  # of the words of both, the share that both have
 
 
 def near_pairs(
-    said: Sequence[str], groups: Sequence[object], most: int
+    texts: Sequence[str], groups: Sequence[object], most: int
 ) -> list[tuple[int, int, float]]:
     """Return the places of those texts of one group that share most words, the likest first.
 
     The third is the share of their words that both have, LEAST to 1; at most `most` are returned.
     """
-    words = [frozenset(tokenizer.terms(one)) for one in said]
-    signed = np.array([_signature(word) for word in words], np.int64).reshape(-1, _HASHES)
-    seen: set[tuple[int, int]] = set()
-    found: list[tuple[float, int, int]] = []
-    for one, other in _bucket_pairs(signed, groups):
-        if (one, other) in seen or not words[one]:
+    words = [frozenset(tokenizer.terms(text)) for text in texts]
+    signatures = np.array([_signature(own) for own in words], np.int64).reshape(-1, _HASHES)
+    pairs: list[tuple[float, int, int]] = []
+    for left, right in set(_bucket_pairs(signatures, groups)):
+        if not words[left]:
             continue
-        seen.add((one, other))
-        share = len(words[one] & words[other]) / len(words[one] | words[other])
+        share = len(words[left] & words[right]) / len(words[left] | words[right])
         if share >= LEAST:
-            found.append((-share, one, other))
-    return [(one, other, -share) for share, one, other in sorted(found)[:most]]
+            pairs.append((-share, left, right))
+    return [(left, right, -share) for share, left, right in sorted(pairs)[:most]]
 
 
 def _bucket_pairs(
-    signed: npt.NDArray[np.int64], groups: Sequence[object]
+    signatures: npt.NDArray[np.int64], groups: Sequence[object]
 ) -> Iterator[tuple[int, int]]:
     for start in range(0, _HASHES, _BAND):
         buckets: dict[object, list[int]] = {}
-        for place, row in enumerate(signed[:, start : start + _BAND].tolist()):
+        for place, row in enumerate(signatures[:, start : start + _BAND].tolist()):
             buckets.setdefault((groups[place], *row), []).append(place)
         for places in buckets.values():
             if 2 <= len(places) <= _MOST_IN_ONE:
@@ -301,41 +296,42 @@ _BOUNDS = frozenset(
 )
 
 
-def differ_in_fact(one: str, other: str) -> bool:
+def differ_in_fact(text: str, other: str) -> bool:
     """Return whether two texts differ in what tells facts apart.
 
     So do two of the same words in another order: it says who does what to whom.
     """
-    return _marks_differ(one, other) or sorted(tokenizer.terms(one)) == sorted(
-        tokenizer.terms(other)
+    return _marks_differ(text, other) or (
+        sorted(tokenizer.terms(text)) == sorted(tokenizer.terms(other))
     )
 
 
-def _marks_differ(one: str, other: str) -> bool:
-    a, b = statement(one), statement(other)
+def _marks_differ(text: str, other: str) -> bool:
+    a, b = statement(text), statement(other)
     if set(a.marks) - {"?"} != set(b.marks) - {"?"} or ("?" in a.marks) != ("?" in b.marks):
         return True
     x, y = frozenset(a.said), frozenset(b.said)
     if (x & _BOUNDS) != (y & _BOUNDS) or x.isdisjoint(_NOT) != y.isdisjoint(_NOT):
         return True
-    return not (_names(one) <= y and _names(other) <= x)
+    return not (_names(text) <= y and _names(other) <= x)
 
 
-def reject_reason(successor: str, one: str, other: str) -> str | None:
-    """Return why a text cannot replace two that say the same; None where it can."""
-    if len(successor) > len(one) + len(other):
+def reject_reason(successor: str, text: str, other: str) -> str | None:
+    """Return why `successor` cannot replace two texts that say the same; None where it can."""
+    if len(successor) > len(text) + len(other):
         return "it is longer than both"
-    if _marks_differ(successor, one) or _marks_differ(successor, other):
+    if _marks_differ(successor, text) or _marks_differ(successor, other):
         return "it lost or invented a number, a name or a negation"
-    said, first, second = (frozenset(tokenizer.terms(each)) for each in (successor, one, other))
-    if invented := said - first - second:
+    words = frozenset(tokenizer.terms(successor))
+    both = frozenset(tokenizer.terms(text)) | frozenset(tokenizer.terms(other))
+    if invented := words - both:
         return f"neither says {', '.join(sorted(invented)[:3])}"
-    if lost := (first | second) - said:
+    if lost := both - words:
         return f"it does not say {', '.join(sorted(lost)[:3])}"
     return None
 
 
 def _names(text: str) -> frozenset[str]:
     """Return the words written with a capital, casefolded, but for those that name nothing."""
-    parts = (part for found in _NAME.findall(text) for part in found.casefold().split("-"))
+    parts = (part for name in _NAME.findall(text) for part in name.casefold().split("-"))
     return frozenset(part for part in parts if part and part not in FUNCTION)
