@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from pipelines.jobs import Context, Proposal
 from pipelines.llm import prompt
-from pipelines.llm.model_client import LanguageModel
+from pipelines.llm.model_client import LanguageModel, answered_calls
 from pipelines.llm.prompt import make_prompt
 from store.derived.feedback import Usage
 from store.home.errors import BudgetSpent, ModelError
-from store.log.event_kinds import Called, Recorded, Revised, Step, Unit
+from store.log.event_kinds import Recorded, Revised, Step, Unit
 from store.log.event_log import EventLog
 from store.memories.memory import TOOL_TRUSTS, Memory
 from store.memories.rows import Mask
@@ -52,27 +52,26 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Signals:
-    """What tells of the memories of a context, by row."""
+    """What happened to the memories of a context, by row."""
 
     context: Context
 
     @property
     def rows(self) -> Rows:
-        """The living memories that anything tells of, ascending."""
-        told = {int(row) for row in self._usage.documents} | set(self._supports)
-        wanted = np.array(sorted(told | self._questions | self._orders), np.int64)
-        rows: Rows = wanted[np.isin(wanted, self.context.live_rows)]
-        return rows
+        """The living memories with any signal, ascending."""
+        used = {int(row) for row in self._usage.documents}
+        every = used | self._supports.keys() | self._questions | self._orders
+        return np.intersect1d(np.array(list(every), np.int64), self.context.live_rows)
 
     def of(self, row: int, *, of_words: bool) -> tuple[float, dict[str, Any]]:
-        """Return how much a memory gains, negative for a loss, and the figures behind it.
+        """Return the gain of a memory, negative for a loss, and the figures behind it.
 
-        Without `of_words` what its text shows is left out.
+        Without `of_words` its text is left out.
         """
-        asks, orders = (of_words and row in one for one in (self._questions, self._orders))
-        at = np.array([row], np.int64)
+        asks, orders = (of_words and row in rows for rows in (self._questions, self._orders))
+        only = np.array([row], np.int64)
         recalled, ratings, verdicts = (
-            int(self._usage.counts(name, at)[0]) for name in ("recalled", "ratings", "verdicts")
+            int(self._usage.counts(name, only)[0]) for name in ("recalled", "ratings", "verdicts")
         )
         supports = self._supports[row]
         gain = _OF_RATINGS * (verdicts / 1_000) / (ratings + _DOUBTS)
@@ -100,9 +99,9 @@ class Signals:
         return self._of_trait("rule", rows.equal("kind", _SAID) & rows.equal("trust", ("user",)))
 
     def _of_trait(self, name: str, among: Mask) -> set[int]:
-        """Return the rows whose text shows a sign of `store.text.text_features`."""
-        shown = self.context.tables("sessions")["turns"].column(name).to_numpy() == 1
-        return set(np.flatnonzero(shown & among).tolist())
+        """Return the rows whose text has a trait of `store.text.text_features`."""
+        has_trait = self.context.tables("sessions")["turns"].column(name).to_numpy() == 1
+        return set(np.flatnonzero(has_trait & among).tolist())
 
     @cached_property
     def _usage(self) -> Usage:
@@ -113,12 +112,12 @@ class Signals:
         """How many living memories that no job made are linked to each row in agreement."""
         rows, living = self.context.rows, set(self.context.live_rows.tolist())
         living -= set(rows.sources.documents.tolist())  # what jobs made
-        found: set[tuple[int, int]] = set()  # the row, and the one that is linked to it
+        links: set[tuple[int, int]] = set()  # the row, and the one that is linked to it
         for edge in rows.edges.to_pylist():
             target, source = rows.row(edge["target"]), rows.row(edge["source"])
             if edge["relation"] != "conflict" and target is not None and source is not None:
-                found.add((target, source))
-        return Counter(row for row, other in found if other in living and other != row)
+                links.add((target, source))
+        return Counter(row for row, other in links if other in living and other != row)
 
 
 # The model step: scores for batches of neighbouring memories.
@@ -129,6 +128,7 @@ class Signals:
 PURPOSE = "importance"
 BATCH = 20  # memories a question
 MOST_BATCHES = 10  # a run
+_LOOKED_AT = 10 * BATCH * MOST_BATCHES  # enough for a run where most were asked about before
 _LONGEST = 400  # characters of a memory
 _INSTRUCTIONS = """
 You look through the notes of a programmer's long-term memory, one JSON object a line. For each say
@@ -149,8 +149,6 @@ class Scores(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ModelScore:
-    """What a model said of a memory."""
-
     importance: float
     model: str
 
@@ -181,17 +179,13 @@ def _ask_batch(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, Model
         if 1 <= score.n <= len(batch):
             memory = batch[score.n - 1]
             most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
-            said = min(score.importance, most)
-            scores[memory.id] = ModelScore(said, answer.model)
+            scores[memory.id] = ModelScore(min(score.importance, most), answer.model)
     return scores
 
 
 def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the batches that were not asked about before, the newest memories first."""
-    bodies = (event.body for event in context.log.job_events(("called",)))
-    asked = {
-        body.prompt_sha256 for body in bodies if isinstance(body, Called) and body.error is None
-    }
+    answered = {call.prompt_sha256 for call in answered_calls(context.log)}
     batches: dict[int, list[Memory]] = {}  # by place in the log, so that they stay what they are
     for memory in memories:
         batches.setdefault((context.rows.row(memory.id) or 0) // BATCH, []).append(memory)
@@ -199,7 +193,7 @@ def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[
     for number in sorted(batches, reverse=True):
         batch = batches[number]
         question = make_prompt(_INSTRUCTIONS, _data(batch), prompt.strict_schema(Scores))
-        if question.sha256 in asked:
+        if question.sha256 in answered:
             continue
         yield batch
         count += 1
@@ -208,17 +202,16 @@ def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[
 
 
 def _data(batch: Sequence[Memory]) -> str:
-    lines = (
+    return prompt.json_lines(
         {"n": n, "kind": memory.kind, "text": memory.content[:_LONGEST]}
         for n, memory in enumerate(batch, 1)
     )
-    return "\n".join(msgspec.json.encode(line).decode() for line in lines)
 
 
 MOST = 200  # steps of a plan
 _SHOWN = 200  # characters of a memory in its step
-_WORDS = {"asks": "it asks and does not say", "orders": "a user says what always holds"}
-_NAMES = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
+_TRAITS = {"asks": "it asks and does not say", "orders": "a user says what always holds"}
+_COUNTS = {"recalled": "recalls", "ratings": "ratings", "supports": "memories that rest on it"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,18 +226,18 @@ class _Change:
 
 
 def propose(context: Context) -> Proposal:
-    """Return steps that set the importance of memories it is to be changed of by LEAST or more."""
-    signals, own = Signals(context), _PastRuns.of(context.log)
-    of_model = own.said | model_scores(context, _memories_to_score(context, own))
+    """Return steps that change importance, each by LEAST or more."""
+    signals, past = Signals(context), _PastRuns.of(context.log)
+    scores = past.scores | model_scores(context, _memories_to_score(context, past))
     rows = {int(row) for row in signals.rows}
     living = set(context.live_rows.tolist())
-    before = (context.rows.row(id_) for id_ in (*of_model, *own.changed))
+    before = (context.rows.row(id_) for id_ in (*scores, *past.changed))
     rows |= living.intersection(row for row in before if row is not None)
     changes = sorted(
-        (change for row in sorted(rows) if (change := _change(context, signals, row, of_model))),
-        key=lambda one: (-one.size, one.memory.seq),
+        (change for row in sorted(rows) if (change := _change_of(context, signals, row, scores))),
+        key=lambda change: (-change.size, change.memory.seq),
     )
-    wanted = [other for other in changes if not own.is_given(context.log, other.memory.id)]
+    wanted = [change for change in changes if not past.is_given(context.log, change.memory.id)]
     notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
     looked_at = len(context.live_rows)
     silence = (
@@ -254,62 +247,58 @@ def propose(context: Context) -> Proposal:
     return Proposal(tuple(map(_step, wanted[:MOST])), looked_at, tuple(notes), silence)
 
 
-def _change(
-    context: Context, signals: Signals, row: int, of_model: dict[str, ModelScore]
+def _change_of(
+    context: Context, signals: Signals, row: int, scores: dict[str, ModelScore]
 ) -> _Change | None:
     """Return the change of a row's importance; None where it is too small."""
     (memory,) = context.rows.take([row])
-    score = of_model.get(memory.id)
+    score = scores.get(memory.id)
     gain, evidence = signals.of(row, of_words=score is None)  # a model has read the words
     start = memory.unsaid_importance
     if score is not None:
         start = score.importance
         evidence |= {"model": score.model, "said": score.importance}
-    found = round(min(1.0, max(0.0, start + gain)), 2)
-    change = _Change(memory, found, evidence)
+    importance = round(min(1.0, max(0.0, start + gain)), 2)
+    change = _Change(memory, importance, evidence)
     return change if change.size >= LEAST - 1e-9 else None
 
 
 def _step(change: _Change) -> Step:
     evidence = change.evidence
-    told = [what for name, what in _WORDS.items() if name in evidence]
-    told += [f"{evidence[name]} {what}" for name, what in _NAMES.items() if name in evidence]
+    reasons = [text for name, text in _TRAITS.items() if name in evidence]
+    reasons += [f"{evidence[name]} {noun}" for name, noun in _COUNTS.items() if name in evidence]
     if "model" in evidence:
-        told.insert(0, f"{evidence['model']} says {evidence['said']:g}")
+        reasons.insert(0, f"{evidence['model']} says {evidence['said']:g}")
     verb = "matters more" if change.importance > change.memory.importance else "matters less"
-    why = f"{verb} than it was given: {', '.join(told) or 'what told of it is gone'}"
+    why = f"{verb} than it was given: {', '.join(reasons) or 'what told of it is gone'}"
     revised = Revised(importance=change.importance, reason=why)
     text = change.memory.content[:_SHOWN]
     return steps.revise(change.memory, revised, why, text=text, **evidence)
 
 
-def _memories_to_score(context: Context, own: "_PastRuns") -> list[Memory]:
+def _memories_to_score(context: Context, past: "_PastRuns") -> list[Memory]:
     """Return the newest living memories whose importance nobody gave, in order of recording."""
     if context.model is None:
         return []
-    # enough for the batches of a run where most were asked about before
     newest = context.live_rows[-_LOOKED_AT:]
     if len(newest) < len(context.live_rows):
         # a batch that the window cuts would be another each time
         newest = newest[newest // BATCH > newest[0] // BATCH]
     return [
-        memory for memory in context.memories(newest) if not own.is_given(context.log, memory.id)
+        memory for memory in context.memories(newest) if not past.is_given(context.log, memory.id)
     ]
-
-
-_LOOKED_AT = 10 * BATCH * MOST_BATCHES
 
 
 @dataclass(frozen=True, slots=True)
 class _PastRuns:
-    """What this job did before: to which memories, and what a model said of them.
+    """The memories this job changed before, and a model's scores of them.
 
-    `passed` are the events that nobody else meant: its own, and those that were undone.
+    `ignored` are the events that nobody else meant: its own, and those that were undone.
     """
 
-    passed: frozenset[str]
+    ignored: frozenset[str]
     changed: frozenset[str]
-    said: dict[str, ModelScore]
+    scores: dict[str, ModelScore]
 
     @classmethod
     def of(cls, log: EventLog) -> "_PastRuns":
@@ -318,21 +307,21 @@ class _PastRuns:
             for plan in plans.every(log)
             if plan.body.job == "importance" and plan.applied and plan.state != "undone"
         ]
-        done = [step for plan in reversed(applied) for step in plan.done]
+        revisions = [step for plan in reversed(applied) for step in plan.done]
         return cls(
-            passed=log.undone_ids(log.head()).union(*(plan.events for plan in applied)),
-            changed=frozenset(step.subject for step in done),
-            said={  # the newest plan comes last
+            ignored=log.undone_ids(log.head()).union(*(plan.events for plan in applied)),
+            changed=frozenset(step.subject for step in revisions),
+            scores={  # the newest plan comes last
                 step.subject: ModelScore(step.evidence["said"], step.evidence["model"])
-                for step in done
+                for step in revisions
                 if "said" in step.evidence
             },
         )
 
     def is_given(self, log: EventLog, id_: str) -> bool:
-        """Whether a person or an agent said how much a memory matters, at first or later."""
+        """Return whether a person or an agent set a memory's importance, at first or later."""
         return any(
             isinstance(event.body, Recorded | Revised) and event.body.importance is not None
             for event in log.events_for(id_)
-            if event.id not in self.passed
+            if event.id not in self.ignored
         )
