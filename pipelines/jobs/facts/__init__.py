@@ -17,13 +17,14 @@ import numpy as np
 from pipelines.jobs import Context, Proposal
 from pipelines.jobs.facts.rules import PROJECT, SINGLETONS, SPEAKER
 from pipelines.jobs.facts.statements import FactSource, Statement, anchor, assertions, facts_in
+from pipelines.llm.model_client import answered_calls
+from pipelines.llm.prompt import json_lines
 from store.derived.facts import Facts, Told, facts_of
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.home.instants import moment
 from store.log.commands import Draft
 from store.log.event_kinds import (
     Applied,
-    Called,
     Made,
     Planned,
     Recorded,
@@ -45,24 +46,32 @@ Value = tuple[str | None, str]  # a project and a key
 
 
 def propose(context: Context) -> Proposal:
-    """Return the facts of what was not looked at yet, oldest first."""
-    looked = last_watermark(context.log, context.project)
-    changed = _changes_since(context.log, looked) | _successors(context)
-    turns = list(_memories_to_read(context, changed, looked))
+    """Return the facts in memories that were not read yet, oldest first."""
+    log = context.log
+    last_read = last_watermark(log, context.project)
+    changed = {
+        event.subject
+        for event in log.effective_events(last_read, log.head())
+        if isinstance(event.body, Revised | Restored)
+    }
+    changed |= _successors(context)
+    turns = list(_memories_to_read(context, changed, last_read))
     by_rules = [
         FactSource(memory, fact, Made(job="facts")) for memory in turns for fact in facts_in(memory)
     ]
-    more, notes = facts_from_model(context, turns, by_rules)
-    sources = sorted([*by_rules, *more], key=lambda source: (source.fact.since, source.memory.seq))
+    by_model, notes = facts_from_model(context, turns, by_rules)
+    sources = sorted(
+        [*by_rules, *by_model], key=lambda source: (source.fact.since, source.memory.seq)
+    )
     known = _KnownFacts.of(context)
-    said = {
+    stated = {
         (source.memory.id, source.fact.key, fold_value(source.fact.value)) for source in sources
     }
     proposed = [
         step
         for memory in turns
         if memory.id in changed
-        for step in _withdrawal_steps(context, memory, said)
+        for step in _withdrawal_steps(context, memory, stated)
     ]
     proposed += [step for source in sources for step in _steps(context, known, source)]
     silence = (
@@ -75,32 +84,23 @@ def propose(context: Context) -> Proposal:
     return Proposal(tuple(proposed), len(turns), notes, silence)
 
 
-def _memories_to_read(context: Context, touched: Collection[str], looked: int) -> Iterator[Memory]:
-    """Yield the memories that may state facts, and were recorded after an event or are touched."""
-    known = context.rows
-    wanted = known.codes("seq") > looked
-    wanted[[row for id_ in touched if (row := known.row(id_)) is not None]] = True
-    wanted &= known.equal("kind", KINDS)
-    rows = context.live_rows
-    for memory in context.memories(rows[wanted[rows]]):
-        is_said = memory.job is None and memory.key is None
-        if is_said and (memory.trust in _TRUSTED or LABEL in memory.tags):
+def _memories_to_read(context: Context, changed: Collection[str], after: int) -> Iterator[Memory]:
+    """Yield the memories that may state facts, and were recorded after an event or changed."""
+    rows = context.rows
+    wanted = rows.codes("seq") > after
+    wanted[[row for id_ in changed if (row := rows.row(id_)) is not None]] = True
+    wanted &= rows.equal("kind", KINDS)
+    live = context.live_rows
+    for memory in context.memories(live[wanted[live]]):
+        has_author = memory.job is None and memory.key is None
+        if has_author and (memory.trust in _TRUSTED or LABEL in memory.tags):
             yield memory
 
 
-def _changes_since(log: EventLog, after: int) -> set[str]:
-    """Return the memories whose words changed, or that are current again, after an event."""
-    return {
-        event.subject
-        for event in log.effective_events(after, log.head())
-        if isinstance(event.body, Revised | Restored)
-    }
-
-
 def _successors(context: Context) -> set[str]:
-    """Return the memories that took the place of those that stale facts were read in.
+    """Return the ids of memories that superseded a source of a stale fact.
 
-    A merged turn may say what the one that left said: it is read once more.
+    A merged turn may say what the superseded one said: it is read once more.
     """
     rows = np.flatnonzero(context.rows.equal("state", (STALE,)))
     facts = (memory for memory in context.memories(rows) if memory.job == "facts")
@@ -111,7 +111,7 @@ def _successors(context: Context) -> set[str]:
 
 
 def last_watermark(log: EventLog, project: str | None) -> int:
-    """Return up to which event all was looked at: by the last plan that a person did not leave."""
+    """Return the watermark of the last applied or undone plan that left no step for another."""
     events = log.job_events(("planned", "applied", "undone"))
     ended = {event.subject for event in events if isinstance(event.body, Applied | Undone)}
     return max(
@@ -130,12 +130,14 @@ def last_watermark(log: EventLog, project: str | None) -> int:
 
 @dataclass(slots=True)
 class _KnownFacts:
-    """The facts there are, and those proposed meanwhile: the memory of each key's value, what is
-    said beside, and what was made before by id.
+    """The facts there are, and those proposed meanwhile.
+
+    `values` has the value of each key, since when, of which job and memory; `stated` the other
+    facts; `ids` those of the proposed memories and links.
     """
 
     values: dict[Value, tuple[str, int, str | None, str]] = field(default_factory=dict)
-    said: set[tuple[str | None, str, str]] = field(default_factory=set)
+    stated: set[tuple[str | None, str, str]] = field(default_factory=set)
     ids: set[str] = field(default_factory=set)
 
     @classmethod
@@ -155,42 +157,35 @@ class _KnownFacts:
                     memory.id,
                 )
             else:
-                known.said.add((memory.project, fact.key, fold_value(fact.value)))
+                known.stated.add((memory.project, fact.key, fold_value(fact.value)))
         return known
 
 
 def fold_value(value: str) -> str:
-    """Return a value as spellings of it are compared: "v5.3" and "5.3" are one version."""
+    """Return a value for comparison with others: "v5.3" and "5.3" are one version."""
     folded = " ".join(value.casefold().split())
     return folded[1:] if folded[:1] == "v" and folded[1:2].isdigit() else folded
 
 
 def _withdrawal_steps(
-    context: Context, turn: Memory, said: Set[tuple[str, str, str]]
+    context: Context, turn: Memory, stated: Set[tuple[str, str, str]]
 ) -> Iterator[Step]:
-    """Yield what puts away the facts that a turn stated before it was revised, and does no more."""
+    """Yield steps that make the facts stale that a turn stated before it was revised."""
     ids = context.rows.made_of(turn.id)
-    made = [memory for id_ in ids if (memory := context.rows.find(id_)) and memory.job == "facts"]
-    for fact in facts_of(made):
-        memory = made[fact.document]
-        is_said = (turn.id, fact.key, fold_value(fact.value)) in said
-        if (
-            memory.state == ACTIVE
-            and not is_said
-            and not _is_still_asserted(context.log, memory, turn)
-        ):
+    read = [memory for id_ in ids if (memory := context.rows.find(id_)) and memory.job == "facts"]
+    for fact in facts_of(read):
+        memory = read[fact.document]
+        if memory.state != ACTIVE or (turn.id, fact.key, fold_value(fact.value)) in stated:
+            continue
+        # a model's sentence may still stand in the turn, and no pattern would find it
+        body = context.log.events_for(memory.id)[0].body
+        by_model = isinstance(body, Recorded) and body.made is not None and body.made.model
+        if not (by_model and memory.content in assertions(turn.content)):
             yield steps.stale(memory, "what it was read in says so no more")
 
 
-def _is_still_asserted(log: EventLog, fact: Memory, turn: Memory) -> bool:
-    """Return whether what a model read still stands in a turn, which no pattern would find."""
-    body = log.events_for(fact.id)[0].body
-    has_model = isinstance(body, Recorded) and body.made is not None and body.made.model is not None
-    return has_model and fact.content in assertions(turn.content)
-
-
 def _steps(context: Context, known: _KnownFacts, source: FactSource) -> Iterator[Step]:
-    """Yield the steps for a fact: none where it is known, or older than what holds."""
+    """Yield the steps for a fact: none where it is known, or older than the current value."""
     memory, fact = source.memory, source.fact
     about = memory.project, fact.key
     if fact.is_singleton:
@@ -200,7 +195,7 @@ def _steps(context: Context, known: _KnownFacts, source: FactSource) -> Iterator
         if id_ and job is None:
             yield from _conflict(context, known, source, id_)
             return
-    elif (*about, fold_value(fact.value)) in known.said:
+    elif (*about, fold_value(fact.value)) in known.stated:
         return
     try:
         step = _record_step(context, source)
@@ -212,21 +207,23 @@ def _steps(context: Context, known: _KnownFacts, source: FactSource) -> Iterator
     if fact.is_singleton:
         known.values[about] = fact.value, fact.since, "facts", step.subject
     else:
-        known.said.add((*about, fold_value(fact.value)))
-    there = context.rows.find(step.subject)
-    if there is None:
+        known.stated.add((*about, fold_value(fact.value)))
+    earlier = context.rows.find(step.subject)
+    if earlier is None:
         yield step
-    elif there.state == STALE and _holds(context, there.source_ids):
-        yield steps.restore(there, "what it was read in holds again")
+    elif earlier.state == STALE:
+        turns = [context.rows.find(id_) for id_ in earlier.source_ids]
+        if all(turn is not None and turn.state == ACTIVE for turn in turns):
+            yield steps.restore(earlier, "what it was read in holds again")
 
 
 def _conflict(context: Context, known: _KnownFacts, source: FactSource, id_: str) -> Iterator[Step]:
     """Yield the link from a turn to the value by hand that it contradicts, once."""
-    drawn = {(edge.source, edge.target) for edge in context.rows.edges_of(source.memory.id)}
-    mark = f"{source.memory.id} {id_}"
-    if (source.memory.id, id_) in drawn or mark in known.ids:
+    edges = {(edge.source, edge.target) for edge in context.rows.edges_of(source.memory.id)}
+    link = f"{source.memory.id} {id_}"
+    if (source.memory.id, id_) in edges or link in known.ids:
         return
-    known.ids.add(mark)
+    known.ids.add(link)
     why = f"it says {source.fact.key} is {source.fact.value}, which was recorded otherwise by hand"
     yield steps.link(source.memory, id_, "conflict", why, confidence=source.fact.confidence)
 
@@ -251,11 +248,6 @@ def _record_step(context: Context, source: FactSource) -> Step:
     )
     why = f"{fact.entity} {fact.relation}: {fact.value}"
     return steps.record(draft, source.made, context.now, why, confidence=fact.confidence)
-
-
-def _holds(context: Context, ids: Iterable[str]) -> bool:
-    memories = [context.rows.find(id_) for id_ in ids]
-    return all(memory is not None and memory.state == ACTIVE for memory in memories)
 
 
 # The model step: facts that no pattern finds, kept only if the turn states them. A fact counts if
@@ -295,7 +287,7 @@ class Statings(msgspec.Struct, frozen=True):
 
 
 def facts_from_model(
-    context: Context, turns: Sequence[Memory], known: Sequence[FactSource]
+    context: Context, turns: Sequence[Memory], by_rules: Sequence[FactSource]
 ) -> tuple[list[FactSource], tuple[str, ...]]:
     """Return the facts that only a model finds, and notes for a person.
 
@@ -304,82 +296,74 @@ def facts_from_model(
     model = context.model
     if model is None:
         return [], ()
-    there = {(source.memory.id, source.fact.key) for source in known}
+    stated = {(source.memory.id, source.fact.key) for source in by_rules}
     sources: list[FactSource] = []
     notes: list[str] = []
-    mark = _last_asked(context.log, context.project)
-    new = [memory for memory in turns if memory.seq > mark and any(assertions(memory.content))]
+    after = _last_answered(context.log, context.project)
+    new = [memory for memory in turns if memory.seq > after and any(assertions(memory.content))]
     for batch in _batches(sorted(new, key=lambda memory: memory.seq)):
+        # by a question's purpose the log tells which turns were asked about
+        purpose = f"facts up to {batch[-1].seq}"
+        if context.project:
+            purpose += f" of {context.project}"[:150]
+        data = json_lines(
+            {"turn": number, "by": memory.created_by or memory.trust, "text": memory.content}
+            for number, memory in enumerate(batch, start=1)
+        )
         try:
-            answer = model.ask(
-                _purpose(batch[-1].seq, context.project), INSTRUCTIONS, _data(batch), Statings
-            )
+            answer = model.ask(purpose, INSTRUCTIONS, data, Statings)
         except BudgetSpent:
             break  # which the model has said
         except ModelError as error:
             notes.append(f"by patterns alone for {len(batch)} turns: {error}")
             continue
-        for read in _grounded_facts(batch, answer.value, answer.lineage("facts")):
-            if (about := (read.memory.id, read.fact.key)) not in there:
-                there.add(about)
-                sources.append(read)
+        for source in _grounded_facts(batch, answer.value, answer.lineage("facts")):
+            if (about := (source.memory.id, source.fact.key)) not in stated:
+                stated.add(about)
+                sources.append(source)
     return sources, tuple(notes)
 
 
 def _grounded_facts(
     batch: Sequence[Memory], statings: Statings, made: Made
 ) -> Iterator[FactSource]:
-    for one in statings.facts:
-        if not 1 <= one.turn <= len(batch):
+    for stating in statings.facts:
+        if not 1 <= stating.turn <= len(batch):
             continue
-        memory = batch[one.turn - 1]
-        statement = _statement(one)
-        if statement is None or (sentence := _sentence(memory, one)) is None:
+        memory = batch[stating.turn - 1]
+        relation = " ".join(stating.relation.casefold().replace("_", " ").split())
+        entity, value = stating.entity.strip(), stating.value.strip()
+        if not (entity and value and _RELATION.fullmatch(relation)):
             continue
+        sentence = _quoted_sentence(memory, stating)
+        if sentence is None:
+            continue
+        speaker = _FIRST.get(entity.casefold())
+        entity = speaker[1] if speaker else entity
+        statement = Statement(entity, relation, value, relation in SINGLETONS, CONFIDENCE)
         if (fact := anchor(memory, statement, sentence)) is not None:
             yield FactSource(memory, fact, made)
 
 
-def _statement(one: Stating) -> Statement | None:
-    relation = " ".join(one.relation.casefold().replace("_", " ").split())
-    entity, value = one.entity.strip(), one.value.strip()
-    if not (entity and value and _RELATION.fullmatch(relation)):
-        return None
-    own = _FIRST.get(entity.casefold())
-    entity = own[1] if own else entity
-    return Statement(entity, relation, value, relation in SINGLETONS, CONFIDENCE)
-
-
-def _sentence(memory: Memory, one: Stating) -> str | None:
-    """Return the assertion of a memory that a model quotes, if value and entity stand in it."""
-    quoted = _fold_sentence(one.sentence)
+def _quoted_sentence(memory: Memory, stating: Stating) -> str | None:
+    """Return the assertion of a memory that a model quotes, if it contains value and entity."""
+    quoted = _fold_sentence(stating.sentence)
+    speaker = _FIRST.get(stating.entity.strip().casefold())
     for sentence in assertions(memory.content):
         text = _fold_sentence(sentence)
-        if not (text in quoted or quoted in text) or not _holds_words(one.value, text):
+        if not (text in quoted or quoted in text) or not _contains_words(stating.value, text):
             continue
-        own = _FIRST.get(one.entity.strip().casefold())
-        if own[0].search(sentence) if own else _holds_words(one.entity, text):
+        if speaker[0].search(sentence) if speaker else _contains_words(stating.entity, text):
             return sentence
     return None
 
 
-def _holds_words(words: str, text: str) -> bool:
-    """Tell whether a sentence contains the words whole."""
+def _contains_words(words: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(_fold_sentence(words))}(?!\w)", text) is not None
 
 
 def _fold_sentence(text: str) -> str:
     return " ".join(text.casefold().replace("`", "").replace("\u2019", "'").split()).rstrip(".! ")
-
-
-def _data(batch: Sequence[Memory]) -> str:
-    lines = (
-        msgspec.json.encode(
-            {"turn": number, "by": memory.created_by or memory.trust, "text": memory.content}
-        )
-        for number, memory in enumerate(batch, start=1)
-    )
-    return b"\n".join(lines).decode()
 
 
 def _batches(turns: Iterable[Memory]) -> Iterator[list[Memory]]:
@@ -395,19 +379,8 @@ def _batches(turns: Iterable[Memory]) -> Iterator[list[Memory]]:
         yield batch
 
 
-def _purpose(seq: int, project: str | None) -> str:
-    """Return a question's purpose; by it the log tells which turns were asked about."""
-    return f"facts up to {seq}" + (f" of {project}"[:150] if project else "")
-
-
-def _last_asked(log: EventLog, project: str | None) -> int:
-    """Return up to which event turns of a project, or of all, were asked about and answered."""
-    wanted = (None, f"{project}"[:146]) if project else (None,)
-    marks = (
-        (match, event.body)
-        for event in log.job_events(("called",))
-        if isinstance(event.body, Called) and (match := _MARK.fullmatch(event.body.purpose))
-    )
-    return max(
-        (int(match[1]) for match, body in marks if not body.error and match[2] in wanted), default=0
-    )
+def _last_answered(log: EventLog, project: str | None) -> int:
+    """Return the event up to which a model read the turns of a project, or of all."""
+    wanted = (None, project[:146]) if project else (None,)
+    marks = (_MARK.fullmatch(call.purpose) for call in answered_calls(log))
+    return max((int(mark[1]) for mark in marks if mark and mark[2] in wanted), default=0)

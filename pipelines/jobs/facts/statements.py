@@ -52,11 +52,11 @@ _AFTER_LIST = compile_form(
 def _versions(text: str) -> list[Statement]:
     """Return the versions that "we use Flask 2.3 and Redis 7.0" lists; none of part of a list."""
     start = _LISTS.match(text)
-    at, found = (start.end() if start else 0), list[Statement]()
+    at, versions = (start.end() if start else 0), list[Statement]()
     while start and (match := _LISTED.match(text, at)):
-        found.append(Statement(match["entity"], "version", match["value"], True, 0.9))
+        versions.append(Statement(match["entity"], "version", match["value"], True, 0.9))
         if _AFTER_LIST.match(text, match.end()):
-            return found
+            return versions
         between = _NEXT.match(text, match.end())
         if between is None:
             return []
@@ -198,7 +198,8 @@ def _unwrap_lines(text: str) -> Iterator[str]:
     whole = ""
     for line in text.splitlines():
         is_new = not whole.strip() or not line.strip() or _BULLET.match(line) or _ENDS.search(whole)
-        if is_new or _NO_PROSE.match(line) or not _is_broken(whole, line):
+        goes_on = len(whole) >= _WIDE or line.lstrip()[:1].islower()
+        if is_new or _NO_PROSE.match(line) or not goes_on:
             yield whole
             whole = line
         else:
@@ -206,12 +207,8 @@ def _unwrap_lines(text: str) -> Iterator[str]:
     yield whole
 
 
-def _is_broken(line: str, following: str) -> bool:
-    return len(line) >= _WIDE or following.lstrip()[:1].islower()
-
-
 def bare_assertion(sentence: str) -> str | None:
-    """Return a sentence as it asserts something; None where it may not."""
+    """Return a sentence without its lead-in and marks; None where it may assert nothing."""
     bare = _STARS.sub(r"\1\2", sentence.strip())
     if len(bare) > MAX_SENTENCE or not MIN_WORDS <= len(bare.split()) <= MAX_WORDS:
         return None
@@ -269,8 +266,7 @@ def entity_of(match: re.Match[str], named: str) -> str | None:
     """Return the entity of a match, as it is written; None where it is no name of one thing."""
     if named:
         return named
-    found = match.groupdict()
-    if (found.get("det") or "").lower().strip() not in ("", "the", "our"):
+    if (match.groupdict().get("det") or "").lower().strip() not in ("", "the", "our"):
         return None
     words = match["entity"].split()
     if any(word.lower() in _NO_NAME | _ARTICLES for word in words) or not any(
@@ -282,13 +278,13 @@ def entity_of(match: re.Match[str], named: str) -> str | None:
 
 def value_of(written: str) -> str | None:
     """Return a value without what belongs to the sentence; None where it names nothing."""
-    found = written.strip(" .,;:!")
-    first = found.split()[0] if found else "it"
-    return None if first in _NO_NAME or first == "I" else found  # Go is a name, "go" is none
+    value = written.strip(" .,;:!")
+    first = value.split()[0] if value else "it"
+    return None if first in _NO_NAME or first == "I" else value  # Go is a name, "go" is none
 
 
 def vagueness(entity: str, sentence: str) -> float:
-    """Return by how much less sure a statement is: of a common thing, in a long sentence."""
+    """Return the confidence that a statement of a common thing, or a long one, loses."""
     is_vague = entity.lower() in _VAGUE
     return 0.1 * is_vague + 0.1 * (len(sentence.split()) > 20)
 
@@ -354,11 +350,11 @@ def facts_in(memory: Memory) -> list[Fact]:
         for statement in statements(sentence):
             if (fact := anchor(memory, statement, sentence)) is not None and fact not in facts:
                 facts.append(fact)
-    return [one for one in facts if not any(_disagree(one, other) for other in facts)]
+    return [fact for fact in facts if not any(_disagree(fact, other) for other in facts)]
 
 
 def anchor(memory: Memory, statement: Statement, sentence: str) -> Fact | None:
-    """Return a statement as a fact of whom and since when the memory says; None where it tells
+    """Return the fact of a statement, with its entity and its time; None where the memory names
     neither, or a time that had not come.
     """
     entity = _whom(memory) if statement.entity == SPEAKER else statement.entity
