@@ -44,70 +44,58 @@ def propose(context: Context) -> Proposal:
     past, more = recent_sessions(context)
     root = project_files.work_tree(context.root)
     memories = agent_memories(context)
-    rules = _rules(context)
-    cures = [cure for session in past for cure in fixes.find_cures(session)]
-    candidates = [cure for cure in cures if isinstance(cure, Candidate)]
-    candidates += [given_up for session in past for given_up in fixes.find_abandoned(session)]
+    # also those that somebody ended: a person's no stays no
+    is_rule = context.rows.equal("kind", (*sorted(RULE_KINDS), STATEMENT))
+    rules = context.memories(np.flatnonzero(is_rule))
+    passes = [passed for session in past for passed in fixes.find_fixes(session)]
+    candidates = [passed for passed in passes if isinstance(passed, Candidate)]
+    candidates += [abandoned for session in past for abandoned in fixes.find_abandoned(session)]
     candidates += model_lessons.read_sessions(
         context, [*imported_sessions(memories, past), *past], rules
     )
-    stale = list(_stale(context, root))
+    stale = list(_stale_steps(context, root))
     ended = {step.subject for step in stale}
-    steps_ = [*model_lessons.open_steps(context), *lesson_steps(context, candidates, root)]
-    made = {step.subject: step for step in steps_ if step.subject not in ended}
+    new_steps = [*model_lessons.open_steps(context), *lesson_steps(context, candidates, root)]
+    by_subject = {step.subject: step for step in new_steps if step.subject not in ended}
     notes = [f"{more:,} older sessions were left out"] if more else []
-    dropped = [cure for cure in cures if isinstance(cure, fixes.Dropped)]
-    silence = _silence(past, len(cures), dropped)
-    return Proposal((*stale, *made.values()), len(memories), tuple(notes), silence)
+    dropped = [passed for passed in passes if isinstance(passed, fixes.Dropped)]
+    silence = _silence(past, len(passes), dropped)
+    return Proposal((*stale, *by_subject.values()), len(memories), tuple(notes), silence)
 
 
-def _silence(past: Sequence[PastSession], cures: int, dropped: Sequence[fixes.Dropped]) -> str:
-    """Return what was read where nothing came of it, and what came nearest."""
-    turns, failures = (
-        sum(len(session.prompts) for session in past),
-        sum(map(fixes.count_failures, past)),
-    )
+def _silence(past: Sequence[PastSession], passes: int, dropped: Sequence[fixes.Dropped]) -> str:
+    """Return a note on the sessions that were read, for a run without steps, and what came nearest
+    to a lesson.
+    """
+    turns = sum(len(session.prompts) for session in past)
+    failures = sum(map(fixes.count_failures, past))
     text = (
         f"{plural(len(past), 'session')} of {plural(turns, 'turn')} read, in which tests, builds, "
         f"lints and deploys failed {plural(failures, 'time')} and passed after that "
-        f"{plural(cures, 'time')}"
+        f"{plural(passes, 'time')}"
     )
     if not dropped:
         return text
-    why, count = Counter(cure.why for cure in dropped).most_common(1)[0]
-    commands = [cure.command for cure in dropped if cure.why == why and cure.command]
+    why, count = Counter(drop.why for drop in dropped).most_common(1)[0]
+    commands = [drop.command for drop in dropped if drop.why == why and drop.command]
     nearest = f", in that of `{one_line(commands[-1], 80)}` last" if commands else ""
     return f"{text}; in {plural(count, 'case')} {why}{nearest}"
 
 
-def _rules(context: Context) -> list[Memory]:
-    """Return all rules and the user's statements, those that somebody ended among them: a person's
-    no stays no.
-    """
-    mask = context.rows.equal("kind", (*sorted(RULE_KINDS), STATEMENT))
-    return context.memories(np.flatnonzero(mask))
-
-
-def _stale(context: Context, root: Path | None) -> Iterator[Step]:
-    """Yield what makes memories stale whose files are not what they were."""
+def _stale_steps(context: Context, root: Path | None) -> Iterator[Step]:
+    """Yield steps that make the memories stale whose files have changed."""
     project = project_of(root) if root is not None else None
     if root is None or project is None or context.project not in (None, project):
         return
-    for memory in _current_lessons(context):
-        if not (was := lesson_metadata(memory).sha256):
-            continue
-        if project in scope_chain(memory.project or ""):
-            if (found := project_files.first_change(root, was)) is not None:
-                file, became = found
+    derived = np.intersect1d(context.rows.sources.documents, context.live_rows)
+    for memory in context.memories(derived):
+        digests = lesson_metadata(memory).sha256
+        if digests and project in scope_chain(memory.project or ""):
+            if (change := project_files.first_change(root, digests)) is not None:
+                file, became = change
                 yield steps.stale(memory, f"{file} {became} since", file)
     notes = memories_where(context, "source", (markdown.SOURCE,))
     yield from project_files.stale_notes(context, root, project, notes)
-
-
-def _current_lessons(context: Context) -> list[Memory]:
-    """Return the active memories that jobs made."""
-    rows = np.intersect1d(context.rows.sources.documents, context.live_rows)
-    return [memory for memory in context.memories(rows) if memory.state == ACTIVE]
 
 
 # From candidates to memories.
@@ -139,7 +127,7 @@ class LessonMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def lesson_metadata(memory: Memory) -> LessonMetadata:
-    """Return what a memory's metadata says; nothing where somebody else's says other things."""
+    """Return the metadata of a lesson; empty for that of a person or an importer."""
     try:
         return msgspec.json.decode(memory.metadata, type=LessonMetadata)
     except msgspec.ValidationError:  # a person's or an importer's own fields of these names
@@ -155,37 +143,35 @@ def past_lessons(context: Context) -> list[Memory]:
 def lesson_steps(
     context: Context, candidates: Iterable[Candidate], root: Path | None
 ) -> Iterator[Step]:
-    """Yield the steps that make memories of what was found."""
+    """Yield the steps that make memories of candidates, those of one key together."""
     before: dict[str, Memory] = {}
     for memory in past_lessons(context):
         if (distilled := lesson_metadata(memory).distilled) is not None:
             before[distilled.key] = memory
-    together: dict[str, list[Candidate]] = {}
-    for item in candidates:
-        together.setdefault(item.key, []).append(item)
-    for key, items in together.items():
+    by_key: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_key.setdefault(candidate.key, []).append(candidate)
+    for key, items in by_key.items():
         yield from _steps_for(context, items, before.get(key), root)
 
 
 def _steps_for(
     context: Context, items: Sequence[Candidate], before: Memory | None, root: Path | None
 ) -> Iterator[Step]:
-    """Yield what has to be done about one lesson; nothing where it stands, or somebody ended it."""
+    """Yield the steps for one lesson; none where it is unchanged, or somebody ended it."""
     if before is None:
         is_new = len({candidate.session for candidate in items}) > 1 or not all(
             candidate.is_told for candidate in items
         )
         yield from _record_steps(context, items, (), root) if is_new else ()
         return
-    known = lesson_metadata(before).distilled
-    new = [
-        candidate for candidate in items if known is None or candidate.session not in known.sessions
-    ]
+    distilled = lesson_metadata(before).distilled
+    sessions = distilled.sessions if distilled is not None else ()
+    new = [candidate for candidate in items if candidate.session not in sessions]
     if before.state == ACTIVE and new:
-        made = list(_record_steps(context, new, (before,), root))
-        yield from made
-        if made:
-            yield steps.supersede(before, made[0].subject, "it was found in another session again")
+        for step in _record_steps(context, new, (before,), root):
+            yield step
+            yield steps.supersede(before, step.subject, "it was found in another session again")
     elif before.state == STALE and new:
         yield from _record_steps(context, new, (), root)
     elif before.state == STALE and _holds_again(context, before):
@@ -193,7 +179,7 @@ def _steps_for(
 
 
 def _holds_again(context: Context, lesson: Memory) -> bool:
-    """Return whether what made a lesson stale is taken back: its sources, and no file."""
+    """Return whether a stale lesson's sources are active again; a changed file stays changed."""
     for event in reversed(context.log.events_for(lesson.id)):
         if event.kind == "staled":
             return False
@@ -247,16 +233,17 @@ def _record_steps(
 
 def _provenance(items: Sequence[Candidate], before: Sequence[Memory]) -> Provenance:
     """Return how a lesson was found, now and before."""
-    known = [old for memory in before if (old := lesson_metadata(memory).distilled) is not None]
+    earlier = [old for memory in before if (old := lesson_metadata(memory).distilled) is not None]
     sessions = [
-        *(name for old in known for name in old.sessions),
+        *(name for old in earlier for name in old.sessions),
         *(candidate.session for candidate in items),
     ]
     return Provenance(
         key=items[0].key,
         sessions=tuple(dict.fromkeys(sessions))[-_SESSIONS:],
         until=max(candidate.until for candidate in items),
-        may_rule=all(candidate.rule for candidate in items) and all(old.may_rule for old in known),
+        may_rule=all(candidate.rule for candidate in items)
+        and all(old.may_rule for old in earlier),
     )
 
 
@@ -268,16 +255,15 @@ def _lesson_text(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
 
 
 def _importance(kind: RecordedKind, trust: Trust, sessions: int) -> float | None:
-    """Return how important a lesson is that was found more than once; None: as any of its kind."""
+    """Return the importance of a lesson by its sessions; None: as any of its kind."""
     if sessions == 1:
         return None
     return min(_MOST_IMPORTANT, default_importance(kind, trust, None) + _MORE * (sessions - 1))
 
 
 def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
-    """Return how far to trust a lesson: as far as the least of its sources, and no farther."""
-    known = (context.rows.find(id_) for id_ in sources)
+    """Return the trust in a lesson: that in the least trusted of its sources, `most` at most."""
+    rows = (context.rows.find(id_) for id_ in sources)
     # an episode is the turn of an event that is a source; whose words of it these are, is known
-    memories = [memory for memory in known if memory is not None and memory.kind != EPISODE]
-    least = steps.least_trust(memories)
-    return max(most, least, key=TRUSTS.index)
+    memories = [memory for memory in rows if memory is not None and memory.kind != EPISODE]
+    return max(most, steps.least_trust(memories), key=TRUSTS.index)

@@ -91,7 +91,7 @@ class Dropped:
     why: str
 
 
-def find_cures(past: PastSession) -> Iterator[Candidate | Dropped]:
+def find_fixes(past: PastSession) -> Iterator[Candidate | Dropped]:
     """Yield what failed and then passed, in order, also where nothing is learnt from it."""
     deeds = past.actions
     for end, (event, passed) in enumerate(deeds):
@@ -100,10 +100,15 @@ def find_cures(past: PastSession) -> Iterator[Candidate | Dropped]:
         start = _first_failure(deeds, end)
         if start is None:
             continue
+        failed_event, failed = deeds[start]
         between = deeds[start + 1 : end]
-        is_edited = any(_is_edit(deed) for _, deed in between)  # else a command alone cured it
-        if is_edited and _has_edit_before(past, deeds[start][0]):
-            yield Dropped(_one_line(deeds[start][1]), "files had been edited before it failed")
+        is_edited = any(_is_edit(deed) for _, deed in between)  # else a command alone fixed it
+        prompt = past.prompt_before(failed_event)
+        turn_began = prompt[0].seq if prompt else 0
+        if is_edited and any(
+            _is_edit(deed) and turn_began < other.seq < failed_event.seq for other, deed in deeds
+        ):
+            yield Dropped(_one_line(failed), "files had been edited before it failed")
         else:
             yield _fix_candidate(past, deeds[start], between, (event, passed))
 
@@ -118,30 +123,23 @@ def _is_try(deed: Acted) -> bool:
 
 
 def _first_failure(deeds: Deeds, end: int) -> int | None:
-    """Return where what passes at `end` failed first since it passed before."""
-    found: int | None = None
+    """Return the place where the command at `end` failed first since it passed before."""
+    first: int | None = None
     for place in range(end - 1, -1, -1):
         deed = deeds[place][1]
         if not _is_try(deed):
             continue
-        if deed.passed and found is not None and _proves_fix(deed, deeds[found][1]):
+        if deed.passed and first is not None and _proves_fix(deed, deeds[first][1]):
             break
         if deed.passed and _proves_fix(deed, deeds[end][1]):
             break
         if deed.passed is False and deed.error and _proves_fix(deeds[end][1], deed):
-            found = place
-    return found
-
-
-def _has_edit_before(past: PastSession, failed: Event) -> bool:
-    """Return whether something had been edited in the turn in which a command failed."""
-    asked = past.prompt_before(failed)
-    begun = asked[0].seq if asked else 0
-    return any(_is_edit(deed) and begun < event.seq < failed.seq for event, deed in past.actions)
+            first = place
+    return first
 
 
 def _proves_fix(passed: Acted, failed: Acted) -> bool:
-    """Return whether a passing command shows that what failed is cured: the same, or all of it."""
+    """Return whether a passing command shows that a failure is fixed: the same, or all of it."""
     if passed.effort != failed.effort:
         return False
     wide, narrow = _words(passed.command), _words(failed.command)
@@ -162,28 +160,30 @@ def _words(command: str | None) -> tuple[str, ...]:
 def _fix_candidate(
     past: PastSession, failed: tuple[Event, Acted], between: Deeds, passed: tuple[Event, Acted]
 ) -> Candidate | Dropped:
-    edits = [pair for pair in _after_last_revert(between) if _is_edit(pair[1])]
+    reverts = [at for at, (_, deed) in enumerate(between) if _REVERT.search(deed.command or "")]
+    since_revert = between[reverts[-1] + 1 :] if reverts else between
+    edits = [pair for pair in since_revert if _is_edit(pair[1])]
     ran = [pair for pair in between if _may_fix(pair[1])]
     files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
     commands = list(dict.fromkeys(_one_line(deed) for _, deed in ran))
     error, command = _headline(failed[1]), _one_line(failed[1])
-    is_cure = len(commands) == 1 and commands[0] and _prepares(ran[0][1])
+    is_fix = len(commands) == 1 and commands[0] and _prepares(ran[0][1])
     if edits and not files:  # some exports leave them out
         return Dropped(command, "nobody can say which files were edited")
-    if not command or not (files or is_cure):
+    if not command or not (files or is_fix):
         return Dropped(command, "nothing was changed, or nobody can say which change it was")
-    # where files were changed too, these are what cured it
+    # where files were changed too, these are what fixed it
     changes = f"{join_names(files)} changed" if files else f"`{commands[0]}` was run"
     happened = f"`{command}` failed{f' with: {error}' if error else ''}. It passed once {changes}."
     words = _final_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
     if files and not (error and words):
         return Dropped(command, "the agent's last words do not say what failed and why")
-    told = [failed, *(edits if files else ran), passed]
+    sources = [failed, *(edits if files else ran), passed]
     memories = [memory for memory in past.memories if error and error in memory.content]
     rule = None
     if not files and _is_own_script(past, commands[0]):
         rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
-    asked = past.prompt_before(failed[0])
+    prompt = past.prompt_before(failed[0])
     return Candidate(
         key=candidate_key("cure", failed[0].project, without_numbers(error))
         if files
@@ -196,19 +196,13 @@ def _fix_candidate(
         session=past.id,
         at=failed[0].at,
         memories=tuple(memory.id for memory in memories),
-        events=_event_ids(told, asked),
+        events=_event_ids(sources, prompt),
         files=tuple(files),
         project=failed[0].project,
-        context=f"Asked: {wanted}" if (wanted := _request(asked)) else None,
+        context=f"Asked: {request}" if (request := _request(prompt)) else None,
         rule=rule,
         is_told=any(memory.kind == "bugfix" for memory in memories),
     )
-
-
-def _after_last_revert(deeds: Deeds) -> Deeds:
-    """Return the actions since changes were last reverted."""
-    backs = [at for at, (_, deed) in enumerate(deeds) if _REVERT.search(deed.command or "")]
-    return deeds[backs[-1] + 1 :] if backs else deeds
 
 
 def _is_edit(deed: Acted) -> bool:
@@ -216,21 +210,21 @@ def _is_edit(deed: Acted) -> bool:
 
 
 def _final_words(past: PastSession, passed: Event, about: str, longest: int) -> str:
-    """Return what the agent said at the end of the turn in which a command passed, if it is about
-    something; whole sentences, "" where there are none.
+    """Return the agent's last sentences in the turn in which a command passed; "" where they share
+    no word with `about`.
     """
     after = [event for event in past.events if event.seq > passed.seq]
     turn = takewhile(lambda event: not isinstance(event.body, Prompted), after)
-    said = [
+    texts = [
         event.body.said for event in turn if isinstance(event.body, SessionTold) and event.body.said
     ]
-    words = whole_sentences(frame.strip(said[-1]), longest - len(_SAYS)) if said else ""
+    words = whole_sentences(frame.strip(texts[-1]), longest - len(_SAYS)) if texts else ""
     names = frozenset(tokenizer.terms(about)) - _EMPTY
     return words if names.intersection(tokenizer.terms(words)) else ""
 
 
-def _request(asked: tuple[Event, Prompted] | None) -> str:
-    return whole_sentences(frame.strip(asked[1].prompt), _ASKED) if asked else ""
+def _request(prompt: tuple[Event, Prompted] | None) -> str:
+    return whole_sentences(frame.strip(prompt[1].prompt), _ASKED) if prompt else ""
 
 
 def _may_fix(deed: Acted) -> bool:
@@ -241,8 +235,8 @@ def _may_fix(deed: Acted) -> bool:
 
 
 def _prepares(deed: Acted) -> bool:
-    """Return whether a command that may have cured a failure is one that is run for that: it
-    installs, or is a project's own script. Anything else may have come between by chance.
+    """Return whether a command installs or is a project's own script: anything else may have come
+    between a failure and its end by chance.
     """
     return deed.effort == "install" or _SCRIPTS.fullmatch(_one_line(deed)) is not None
 
@@ -251,81 +245,79 @@ def _is_own_script(past: PastSession, command: str) -> bool:
     """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
     if _NAMED_PACKAGE.match(command):
         return False
-    told = " ".join(deed.error or "" for _, deed in past.actions).casefold()
+    errors = " ".join(deed.error or "" for _, deed in past.actions).casefold()
     words = command.casefold().split()
     targets = words[1:] or words
-    return _SCRIPTS.fullmatch(command) is not None and not any(word in told for word in targets)
+    return _SCRIPTS.fullmatch(command) is not None and not any(word in errors for word in targets)
 
 
 def find_abandoned(past: PastSession) -> Iterator[Candidate]:
     """Yield what was tried, failed, and was taken back before it ever passed."""
     deeds = past.actions
     for place, (event, deed) in enumerate(deeds):
-        back = _REVERT.search(deed.command or "") if deed.doing == "run" else None
-        if back is None or deed.passed is False:
+        revert = _REVERT.search(deed.command or "") if deed.doing == "run" else None
+        if revert is None or deed.passed is False:
             continue
         edits, failed = _edits_and_failure(deeds[:place])
         files = list(dict.fromkeys(path for _, act in edits for path in act.files))
-        gone = [path for path in files if _covers_file(back["what"], path)]
-        if failed is None or not gone:
+        reverted = [path for path in files if _covers_file(revert["what"], path)]
+        if failed is None or not reverted:
             continue
-        asked = past.prompt_before(edits[0][0])
-        wanted, error = _request(asked), _headline(failed[1])
-        ran, undone = _one_line(failed[1]), _one_line(deed)
-        if not (error and ran and undone):
+        prompt = past.prompt_before(edits[0][0])
+        request, error = _request(prompt), _headline(failed[1])
+        command, undone_by = _one_line(failed[1]), _one_line(deed)
+        if not (error and command and undone_by):
             continue
         yield Candidate(
-            key=candidate_key("abandoned", event.project, *gone, without_numbers(error)),
+            key=candidate_key("abandoned", event.project, *reverted, without_numbers(error)),
             kind="antipattern",
-            content=f"Tried and given up: {wanted or 'a change'} ({join_names(gone)} changed). "
-            f"`{ran}` failed with: {error}. It was taken back with `{undone}`.",
+            content=f"Tried and given up: {request or 'a change'} ({join_names(reverted)} changed)."
+            f" `{command}` failed with: {error}. It was taken back with `{undone_by}`.",
             trust="tool",
             session=past.id,
             at=event.at,
-            events=_event_ids([*edits, failed, (event, deed)], asked),
-            files=tuple(gone),
+            events=_event_ids([*edits, failed, (event, deed)], prompt),
+            files=tuple(reverted),
             project=event.project,
         )
 
 
 def _edits_and_failure(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
-    """Return the edits since something last passed or was taken back, and the failure they met."""
+    """Return the edits since something last passed or was reverted, and their last failure."""
     start = 0
     for place, (_, deed) in enumerate(before):
         if (_is_try(deed) and deed.passed) or _REVERT.search(deed.command or ""):
             start = place + 1
-    edits = [one for one in before[start:] if _is_edit(one[1])]
-    failed = [
-        one
-        for one in before[start:]
-        if edits and one[0].seq > edits[0][0].seq and _is_try(one[1]) and one[1].error
+    edits = [(event, deed) for event, deed in before[start:] if _is_edit(deed)]
+    failures = [
+        (event, deed)
+        for event, deed in before[start:]
+        if edits and event.seq > edits[0][0].seq and _is_try(deed) and deed.error
     ]
-    return edits, failed[-1] if failed else None
+    return edits, failures[-1] if failures else None
 
 
-def _covers_file(what: str, path: str) -> bool:
-    """Return whether what git was told to take back is this file, or everything."""
-    words = [word for word in what.split() if not word.startswith("-")]
+def _covers_file(arguments: str, path: str) -> bool:
+    """Return whether git was told to revert this file, or everything."""
+    words = [word for word in arguments.split() if not word.startswith("-")]
     return not words or any(
         word in (".", "HEAD", "push") or f"{path}/".startswith(f"{word.rstrip('/')}/")
         for word in words
     )
 
 
-def _event_ids(told: Deeds, asked: tuple[Event, Prompted] | None) -> tuple[str, ...]:
-    return (*((asked[0].id,) if asked else ()), *(event.id for event, _ in told))
+def _event_ids(deeds: Deeds, prompt: tuple[Event, Prompted] | None) -> tuple[str, ...]:
+    return (*((prompt[0].id,) if prompt else ()), *(event.id for event, _ in deeds))
 
 
 def _headline(deed: Acted) -> str:
-    """Return the line that names a failure's error; "" where none does, or it is too long to be
-    said whole.
-    """
+    """Return the line that names a failure's error; "" where none does, or it is too long."""
     line = headline(frame.strip(deed.error or ""))
     return line.rstrip(".") if len(line) <= _ERROR else ""
 
 
 def _one_line(deed: Acted) -> str:
-    """Return a command on one line; of one too long to be said whole the part that tried, or ""."""
+    """Return a command on one line; of one that is too long its purpose, or ""."""
     line = " ".join((deed.command or deed.tool).replace("`", "'").split())
     return line if len(line) <= _COMMAND else " ".join(purpose(deed.command or ""))[:_COMMAND]
 
@@ -335,15 +327,15 @@ def headline(output: str) -> str:
     where all that is told is how many failed.
     """
     lines = [line.strip()[:WIDEST] for line in output.splitlines()]
-    lines = [line for line in lines if any(_is_telling(word) for word in tokenizer.terms(line))]
-    lines = [line for line in lines if not _BESIDE.search(line)]
-    named = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
-    found = next(filter(None, named), lines if len(lines) <= _FEW_LINES else [])
-    return " ".join(re.sub(r"^E\s+", "", found[-1]).split()) if found else ""
-
-
-def _is_telling(word: str) -> bool:
-    return word not in _EMPTY and not word.isdigit()
+    lines = [
+        line
+        for line in lines
+        if any(word not in _EMPTY and not word.isdigit() for word in tokenizer.terms(line))
+        and not _BESIDE.search(line)
+    ]
+    matching = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
+    surest = next(filter(None, matching), lines if len(lines) <= _FEW_LINES else [])
+    return " ".join(re.sub(r"^E\s+", "", surest[-1]).split()) if surest else ""
 
 
 def purpose(command: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ person refused, or has yet to answer, is not proposed again in other words.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -22,10 +22,10 @@ from pipelines.jobs.distill.sessions import (
     fold_text,
     join_names,
 )
+from pipelines.llm.model_client import answered_calls
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import (
     Acted,
-    Called,
     Made,
     Planned,
     Prompted,
@@ -69,46 +69,45 @@ class Line:
 
 
 def lines(past: PastSession, after: int) -> list[Line]:
-    """Return a session's lines after an event of the log, in order; none where they are few.
+    """Return a session's lines after an event of the log, in order; none where they are few."""
+    in_order = sorted(_session_lines(past, after), key=lambda pair: pair[0])
+    newest: list[Line] = []
+    room = MOST
+    for _, line in reversed(in_order):
+        room -= len(line.as_json)
+        if room < 0:
+            break
+        newest.append(line)
+    if len(newest) < _LEAST or all(line.by == "tool" for line in newest):
+        return []
+    return [
+        replace(line, id=f"{line.by[0]}{number}") for number, line in enumerate(reversed(newest), 1)
+    ]
+
+
+def _session_lines(past: PastSession, after: int) -> Iterator[tuple[int, Line]]:
+    """Yield the lines of events and memories after an event, without ids, each with its seq.
 
     What jobs made of it is left out: a model is not to learn from itself.
     """
-    told = [(event.seq, _lines_of_event(event)) for event in past.events if event.seq > after]
-    told += [
-        (memory.seq, _lines_of_memory(memory))
-        for memory in past.memories
-        if memory.seq > after and memory.job is None
-    ]
-    told.sort(key=lambda pair: pair[0])
-    found = [line for _, some in told for line in some]
-    kept: list[Line] = []
-    left = MOST
-    for line in reversed(found):
-        left -= len(line.as_json)
-        if left < 0:
-            break
-        kept.append(line)
-    has_words = any(line.by != "tool" for line in kept)
-    return _number_lines(kept[::-1]) if len(kept) >= _LEAST and has_words else []
+    for event in past.events:
+        if event.seq > after:
+            for by, text, files in _event_texts(event):
+                if text:
+                    yield (
+                        event.seq,
+                        Line("", by, text, event.id, False, event.at, event.project, files),
+                    )
+    for memory in past.memories:
+        if memory.seq > after and memory.job is None and (text := _plain(memory.content)):
+            by = "tool"  # or the web
+            if memory.trust in MAY_RULE:
+                by = "person" if memory.trust == "user" else "agent"
+            at, project = memory.created_at, memory.project
+            yield memory.seq, Line("", by, text, memory.id, True, at, project)
 
 
-def _number_lines(found: Sequence[Line]) -> list[Line]:
-    return [
-        Line(f"{line.by[0]}{place}", line.by, line.text, line.source, line.is_memory, line.at,
-             line.project, line.files)
-        for place, line in enumerate(found, 1)
-    ]  # fmt: skip
-
-
-def _lines_of_event(event: Event) -> list[Line]:
-    return [
-        Line("", by, text, event.id, False, event.at, event.project, files)
-        for by, text, files in _event_lines(event)
-        if text
-    ]
-
-
-def _event_lines(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:
+def _event_texts(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:
     match event.body:
         case Prompted(prompt=prompt):
             yield "person", _plain(prompt), ()
@@ -117,17 +116,9 @@ def _event_lines(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:
         case Acted(doing="edit", files=files) if files:
             yield "agent", f"edited {join_names(files)}", files
         case Acted(doing="run", command=str(command)) as deed:
-            came = {True: "passed", False: "failed", None: "was run"}[deed.passed]
-            yield "agent", f"`{one_line(command, _ERROR)}` {came}", ()
+            outcome = {True: "passed", False: "failed", None: "was run"}[deed.passed]
+            yield "agent", f"`{one_line(command, _ERROR)}` {outcome}", ()
             yield "tool", _plain(deed.error or "", _ERROR), ()
-
-
-def _lines_of_memory(memory: Memory) -> list[Line]:
-    by: By = "tool"  # or the web
-    if memory.trust in MAY_RULE:
-        by = "person" if memory.trust == "user" else "agent"
-    text = _plain(memory.content)
-    return [Line("", by, text, memory.id, True, memory.created_at, memory.project)] if text else []
 
 
 def _plain(text: str, longest: int = _TEXT) -> str:
@@ -183,82 +174,73 @@ def read_sessions(
     model = context.model
     if model is None:
         return
-    answered = _read_up_to(context)
-    closed = [_words(text) for text in _refused_texts(context, rules)]
+    answered = _last_answered(context)
+    closed = [_words(text) for text in _closed_texts(context, rules)]
     over = [session for session in reversed(sessions) if session.is_over(context.now)]
-    asked = 0
+    questions = 0
     for past in over:
-        shown = lines(past, answered.get(_name(past), 0))
-        if not shown or asked == MOST_ASKED:
+        transcript = lines(past, answered.get(_name(past), 0))
+        if not transcript or questions == MOST_ASKED:
             continue
-        asked += 1
+        questions += 1
         context.report(f"session {past.id}")
-        data = "\n".join(line.as_json for line in shown)
+        # by a question's purpose the log tells which sessions were read, and how far
+        purpose = f"distill {_name(past)} up to {past.until}"
+        data = "\n".join(line.as_json for line in transcript)
         try:
-            answer = model.ask(_purpose(past), _INSTRUCTIONS, data, Lessons, tier="balanced")
+            answer = model.ask(purpose, _INSTRUCTIONS, data, Lessons, tier="balanced")
         except BudgetSpent:
             return
         except ModelError:  # which is in the log
             continue
         for learnt in answer.value.lessons:
-            candidate = _check_lesson(past, learnt, shown, answer.lineage("distill"))
-            if candidate is not None and not _is_refused(candidate, closed):
+            candidate = _check_lesson(past, learnt, transcript, answer.lineage("distill"))
+            if candidate is not None and not _is_closed(candidate, closed):
                 yield candidate
 
 
 def open_steps(context: Context) -> Iterator[Step]:
     """Yield what a model learnt for plans that were never applied: it is not asked again."""
-    seen: set[str] = set()
+    subjects: set[str] = set()
     for event in context.log.job_events(("planned",)):
         if not isinstance(event.body, Planned) or event.body.job != "distill":
             continue
         for step in event.body.steps:
             is_model = bool(step.body.get("made", {}).get("model"))
-            is_wanted = context.project in (None, step.project) and context.session in (
-                None,
-                step.session,
-            )
-            if is_model and is_wanted and step.subject not in seen and _holds(context, step):
-                seen.add(step.subject)
+            is_of_project = context.project in (None, step.project)
+            is_of_session = context.session in (None, step.session)
+            if not (is_model and is_of_project and is_of_session) or step.subject in subjects:
+                continue
+            sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
+            has_fallen = any(memory is not None and memory.state in FALLEN for memory in sources)
+            if not has_fallen and not context.log.present_ids([step.subject]):
+                subjects.add(step.subject)
                 yield step
-
-
-def _holds(context: Context, step: Step) -> bool:
-    """Return whether a step was not done yet, and what it rests on still holds."""
-    sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
-    has_fallen = any(memory is not None and memory.state in FALLEN for memory in sources)
-    return not has_fallen and not context.log.present_ids([step.subject])
-
-
-def _purpose(past: PastSession) -> str:
-    """Return what a question is for: by it the log tells which sessions were read, and how far."""
-    return f"distill {_name(past)} up to {past.until}"
 
 
 def _name(past: PastSession) -> str:
     return past.id if len(past.id) <= 100 else candidate_key(past.id)
 
 
-def _read_up_to(context: Context) -> dict[str, int]:
-    """Return up to which event a model has read each session, and was paid for it."""
-    found: dict[str, int] = {}
-    for event in context.log.job_events(("called",)):
-        body = event.body
-        if isinstance(body, Called) and not body.error:
-            if (match := _ANSWERED.fullmatch(body.purpose)) is not None:
-                found[match["session"]] = max(found.get(match["session"], 0), int(match["until"]))
-    return found
+def _last_answered(context: Context) -> dict[str, int]:
+    """Return the event up to which a model has read each session, by the session's name."""
+    last: dict[str, int] = {}
+    for call in answered_calls(context.log):
+        if (match := _ANSWERED.fullmatch(call.purpose)) is not None:
+            last[match["session"]] = max(last.get(match["session"], 0), int(match["until"]))
+    return last
 
 
-def _refused_texts(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
-    """Yield what rules say already or said until somebody ended them, and what drafts say."""
+def _closed_texts(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
+    """Yield the texts of rules, also of ended ones, and of drafts."""
     yield from (memory.content for memory in rules)
     for event in context.log.events_between(("proposed",), 0, context.now + 1):
         if isinstance(event.body, Proposed):
             yield str(event.body.draft.get("content", ""))
 
 
-def _is_refused(candidate: Candidate, closed: Sequence[frozenset[str]]) -> bool:
+def _is_closed(candidate: Candidate, closed: Sequence[frozenset[str]]) -> bool:
+    """Return whether a rule is known, or was refused, in other words."""
     if candidate.kind not in RULE_KINDS:
         return False
     words = _words(candidate.content)
@@ -268,25 +250,28 @@ def _is_refused(candidate: Candidate, closed: Sequence[frozenset[str]]) -> bool:
 
 
 def _check_lesson(
-    past: PastSession, learnt: Learnt, shown: Sequence[Line], made: Made
+    past: PastSession, learnt: Learnt, transcript: Sequence[Line], made: Made
 ) -> Candidate | None:
-    """Return what a model learnt, if it stands in the lines it cites; else None."""
-    by_id = {line.id: line for line in shown}
+    """Return a model's lesson as a candidate; None where the lines it cites do not support it."""
+    by_id = {line.id: line for line in transcript}
     if not set(learnt.ids) <= by_id.keys():
         return None
     cited = [by_id[id_] for id_ in dict.fromkeys(learnt.ids)]
-    there = "\n".join(line.text for line in cited)
-    words, known = _words(learnt.text), _words(there)
+    cited_text = "\n".join(line.text for line in cited)
+    words = _words(learnt.text)
+    own_words = words - _words(cited_text)
     is_rule = learnt.kind in RULE_KINDS
-    if len(words & known) < _ENOUGH * len(words) or not _contains_all(_names(learnt.text), there):
+    if len(words - own_words) < _ENOUGH * len(words):
         return None
-    if is_rule and _FORBIDS.search(learnt.text) and not _FORBIDS.search(there):
+    if not _contains_all(_names(learnt.text), cited_text):
+        return None
+    if is_rule and _FORBIDS.search(learnt.text) and not _FORBIDS.search(cited_text):
         return None  # turned into its opposite
-    of_tools = _words("\n".join(line.text for line in shown if line.by == "tool"))
-    is_tools = any(line.by == "tool" for line in cited) or bool((words - known) & of_tools)
+    tool_words = _words("\n".join(line.text for line in transcript if line.by == "tool"))
+    is_tools = any(line.by == "tool" for line in cited) or bool(own_words & tool_words)
     return Candidate(
         key=candidate_key("model", cited[-1].project, fold_text(learnt.text)),
-        kind="fact" if is_rule and (is_tools or words - known) else learnt.kind,
+        kind="fact" if is_rule and (is_tools or own_words) else learnt.kind,
         content=learnt.text,
         trust="tool" if is_tools else "agent",
         session=past.id,
@@ -307,11 +292,11 @@ def _words(text: str) -> frozenset[str]:
 
 def _names(text: str) -> set[str]:
     """Return the numbers and names of a text; what stands in back quotes is one."""
-    found = (match.strip("`.,:-") for match in _NAME.findall(text))
-    return {" ".join(one.casefold().split()) for one in found if one}
+    names = (match.strip("`.,:-") for match in _NAME.findall(text))
+    return {" ".join(name.casefold().split()) for name in names if name}
 
 
 def _contains_all(names: Iterable[str], text: str) -> bool:
-    """Return whether each of some names stands in a text, and is not a part of another there."""
-    there = " ".join(text.casefold().split())
-    return all(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\d)", there) for name in names)
+    """Return whether each of some names is in a text, and not as a part of another name."""
+    folded = " ".join(text.casefold().split())
+    return all(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\d)", folded) for name in names)

@@ -66,13 +66,12 @@ def digests(root: Path | None, project: str | None, files: Sequence[str]) -> dic
     """Return the digests of those of some files that are there; none of another project's."""
     if root is None or project is None or project_of(root) not in scope_chain(project):
         return {}
-    found = {file: digest(root, file) for file in files}
-    return {file: of for file, of in found.items() if of}
+    return {file: sha for file in files if (sha := digest(root, file))}
 
 
-def first_change(root: Path, known: dict[str, str]) -> tuple[str, str] | None:
-    """Return the first file that is not what it was, and what became of it."""
-    for file, was in sorted(known.items()):
+def first_change(root: Path, before: dict[str, str]) -> tuple[str, str] | None:
+    """Return the first file whose digest is another than before, and what became of it."""
+    for file, was in sorted(before.items()):
         now = digest(root, file)
         if now is not None and now != was:
             return file, "is gone" if now == GONE else "has changed"
@@ -82,7 +81,7 @@ def first_change(root: Path, known: dict[str, str]) -> tuple[str, str] | None:
 def stale_notes(
     context: Context, root: Path, project: str, notes: Sequence[Memory]
 ) -> Iterator[Step]:
-    """Yield what makes those imported notes stale that their file does not say any more."""
+    """Yield steps that make imported notes stale which their file does not contain any more."""
     by_path: dict[str, list[tuple[Memory, Note]]] = {}
     for memory in notes:
         try:
@@ -91,21 +90,21 @@ def stale_notes(
             continue
         if note.path and memory.project == project:
             by_path.setdefault(note.path, []).append((memory, note))
-    for path, found in sorted(by_path.items()):
+    for path, imported in sorted(by_path.items()):
         now = digest(root, path)
-        said = _note_ids(root, path, project) if now else set()
-        if now is None or said is None:
+        current_ids = _note_ids(root, path, project) if now else set()
+        if now is None or current_ids is None:
             continue
         # a file of the same name elsewhere may be the one that was read, unless the import says so
-        is_it = any(memory.id in said for memory, _ in found)
-        for memory, note in found:
-            if memory.id not in said and (is_it or note.in_project):
+        is_same_file = any(memory.id in current_ids for memory, _ in imported)
+        for memory, note in imported:
+            if memory.id not in current_ids and (is_same_file or note.in_project):
                 became = "is gone" if now == GONE else "does not say it any more"
                 yield steps.stale(memory, f"{path} {became}", path)
 
 
 def _note_ids(root: Path, path: str, project: str) -> set[str] | None:
-    """Return the ids of what a file of notes says now; None where a link makes it another file."""
+    """Return the ids of a file's notes as it is now; None where a link makes it another file."""
     try:
         drafts = [
             draft

@@ -60,9 +60,9 @@ class PastSession:
 
 
 def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
-    """Return the sessions that reached the log last, the oldest first, and how many more there are.
+    """Return the sessions that reached the log last, the oldest first, and the number of others.
 
-    One that is asked for comes alone. An import of years ago is new when it is imported.
+    The context's session comes alone. An import of years ago is new when it is imported.
     """
     every = (
         log_queries.sessions_by_arrival(context.log, KINDS, context.project)
@@ -70,7 +70,7 @@ def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
         else [context.session]
     )
     newest = every[-MOST:]
-    told = {
+    events = {
         id_: [
             event
             for event in context.log.session_events(id_)
@@ -80,22 +80,22 @@ def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
     }
     memories: dict[str, list[Memory]] = {}
     for memory in memories_where(context, "session", newest):
-        if memory.kind != EPISODE:  # it says what the events do
+        if memory.kind != EPISODE:  # it repeats the events
             memories.setdefault(memory.session or "", []).append(memory)
-    past = [PastSession(id_, told[id_], memories.get(id_, ())) for id_ in newest if told[id_]]
+    past = [PastSession(id_, events[id_], memories.get(id_, ())) for id_ in newest if events[id_]]
     return past, len(every) - len(newest)
 
 
 def imported_sessions(
-    memories: Sequence[Memory], known: Sequence[PastSession]
+    memories: Sequence[Memory], logged: Sequence[PastSession]
 ) -> list[PastSession]:
-    """Return the sessions that only memories tell of, the oldest first."""
-    seen = {session.id for session in known}
-    found: dict[str, list[Memory]] = {}
+    """Return the sessions that have memories and no events, the oldest first."""
+    logged_ids = {session.id for session in logged}
+    imported: dict[str, list[Memory]] = {}
     for memory in memories:
-        if memory.session is not None and memory.session not in seen:
-            found.setdefault(memory.session, []).append(memory)
-    return [PastSession(id_, (), of) for id_, of in found.items()][-MOST:]
+        if memory.session is not None and memory.session not in logged_ids:
+            imported.setdefault(memory.session, []).append(memory)
+    return [PastSession(id_, (), own) for id_, own in imported.items()][-MOST:]
 
 
 def memories_where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
@@ -106,7 +106,7 @@ def memories_where(context: Context, column: str, values: Sequence[str]) -> list
 
 def agent_memories(context: Context) -> list[Memory]:
     """Return the living memories of sessions with an agent, as imports leave them; no episodes:
-    these say what events do.
+    these repeat events.
     """
     has_both = pc.and_(
         pc.is_valid(_column(context, "agent")), pc.is_valid(_column(context, "session"))
