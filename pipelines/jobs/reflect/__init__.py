@@ -5,17 +5,16 @@ An insight is a memory that names its sources, has the least trust among them an
 text is put together from theirs; with a model, the model writes it and the sources must support it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 
 from pipelines.jobs import Context, Proposal
 from pipelines.jobs.reflect import findings, generated_text
-from pipelines.jobs.reflect.findings import find_clusters
 from pipelines.jobs.reflect.generated_text import extractive_text
-from pipelines.jobs.reflect.inputs import MOST, Finding, Inputs, inputs_by_project
+from pipelines.jobs.reflect.inputs import MOST, Finding, inputs_by_project
 from pipelines.llm.model_client import LanguageModel
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import moment
@@ -60,8 +59,8 @@ class ExistingInsights:
     def of(cls, context: Context) -> "ExistingInsights":
         table = context.tables("insights")["insights"]
         jobs, rows = table.column("job").to_pylist(), table.column("document").to_pylist()
-        made = [row for row, job in zip(rows, jobs, strict=True) if job == "reflect"]
-        return cls(context.memories(np.array(made, np.int64)))
+        own = [row for row, job in zip(rows, jobs, strict=True) if job == "reflect"]
+        return cls(context.memories(np.array(own, np.int64)))
 
     def new(self, findings: Iterable[Finding]) -> Iterator[New]:
         """Yield those findings, given the strongest first, that are not known yet."""
@@ -71,32 +70,34 @@ class ExistingInsights:
                 yield new
 
     def _judge(self, finding: Finding) -> New | None:
-        mine = finding.ids
-        if any(_covers(one.ids, mine) for one in self.chosen if _is_like(one, finding)):
+        ids = finding.ids
+        if any(_covers(other.ids, ids) for other in self.chosen if _is_like(other, finding)):
             return None
-        known = [memory for memory in self.insights if _is_like(memory, finding)]
-        old = [memory for memory in known if memory.state in _KEPT]
-        if any(_covers(_ids(memory), mine) and not _is_grown(_ids(memory), mine) for memory in old):
+        alike = [
+            (insight, frozenset(insight.source_ids))
+            for insight in self.insights
+            if _is_like(insight, finding)
+        ]
+        old = [(insight, sources) for insight, sources in alike if insight.state in _KEPT]
+        if any(_covers(sources, ids) and not _is_grown(sources, ids) for _, sources in old):
             return None
-        same = [memory for memory in known if _ids(memory) == mine]
-        if same:
-            return New(finding, restored=same[0])
+        for insight, sources in alike:
+            if sources == ids:
+                return New(finding, restored=insight)
         replaced = (
-            memory for memory in old if memory.state == ACTIVE and _is_grown(_ids(memory), mine)
+            insight
+            for insight, sources in old
+            if insight.state == ACTIVE and _is_grown(sources, ids)
         )
         return New(finding, tuple(replaced))
 
 
-def _is_like(one: Memory | Finding, finding: Finding) -> bool:
-    return (one.insight_type, one.project) == (finding.insight_type, finding.project)
-
-
-def _ids(insight: Memory) -> frozenset[str]:
-    return frozenset(insight.source_ids)
+def _is_like(insight: Memory | Finding, finding: Finding) -> bool:
+    return (insight.insight_type, insight.project) == (finding.insight_type, finding.project)
 
 
 def _covers(old: frozenset[str], new: frozenset[str]) -> bool:
-    """Return whether an insight of some sources says most of what others say."""
+    """Return whether `old` has most of the sources of `new`."""
     return len(old & new) >= _MOST_OF * len(new)
 
 
@@ -111,45 +112,35 @@ MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them
 
 
 def propose(context: Context) -> Proposal:
-    """Return the insights that are not known yet, and what they take the place of."""
+    """Return steps for new insights, and for the old ones that they supersede."""
+    calibration = VectorRows.open(context.tables("vectors")).calibration
+    edges = [Edge(**row) for row in context.rows.edges.to_pylist()]
     looked_at = 0
-    found: list[Finding] = []
+    candidates: list[Finding] = []
     notes: list[str] = []
-    for material in inputs_by_project(context):
-        project = material.project or "no project"
-        context.report(f"{project}: {plural(len(material.memories), 'memory')}")
-        looked_at += len(material.memories)
-        found += _findings(context, material)
-        if len(material.memories) >= MOST:
-            notes.append(
-                f"of {material.project or 'no project'} the newest {MOST:,} were looked at"
-            )
-    found.sort(key=lambda one: (-one.strength, one.insight_type, one.topic))
-    new = list(ExistingInsights.of(context).new(found))
+    for inputs in inputs_by_project(context):
+        project = inputs.project or "no project"
+        context.report(f"{project}: {plural(len(inputs.memories), 'memory')}")
+        looked_at += len(inputs.memories)
+        candidates += findings.find_clusters(inputs, context.vectors(inputs.rows), calibration)
+        candidates += findings.recurring_errors(inputs)
+        candidates += findings.causal_chains(inputs, edges)
+        candidates += findings.failures_with_fixes(inputs)
+        if len(inputs.memories) >= MOST:
+            notes.append(f"of {project} the newest {MOST:,} were looked at")
+    candidates.sort(key=lambda finding: (-finding.strength, finding.insight_type, finding.topic))
+    new = list(ExistingInsights.of(context).new(candidates))
     if len(new) > MOST_INSIGHTS:
         notes.append(f"{len(new) - MOST_INSIGHTS} weaker insights wait for the next run")
-    with_texts = _Texts(context.model)
-    made = chain.from_iterable(_steps(context, other, with_texts) for other in new[:MOST_INSIGHTS])
-    planned = tuple(made)
+    texts = _Texts(context.model)
+    planned = [step for insight in new[:MOST_INSIGHTS] for step in _steps(context, insight, texts)]
     silence = f"{plural(looked_at, 'note')} read, a turn is none: "
     silence += (
-        f"what {plural(len(found), 'group')} of them say is known already"
-        if found
+        f"what {plural(len(candidates), 'group')} of them say is known already"
+        if candidates
         else "no two of them are about one thing, share an error, or tell its cure"
     )
-    return Proposal(planned, looked_at, (*notes, *with_texts.notes()), silence)
-
-
-def _findings(context: Context, material: Inputs) -> Iterator[Finding]:
-    calibration = VectorRows.open(context.tables("vectors")).calibration
-    yield from find_clusters(material, context.vectors(material.rows), calibration)
-    yield from findings.recurring_errors(material)
-    yield from findings.causal_chains(material, _edges(context))
-    yield from findings.failures_with_fixes(material)
-
-
-def _edges(context: Context) -> list[Edge]:
-    return [Edge(**row) for row in context.rows.edges.to_pylist()]
+    return Proposal(tuple(planned), looked_at, (*notes, *texts.notes()), silence)
 
 
 class _Texts:
@@ -157,7 +148,7 @@ class _Texts:
 
     def __init__(self, model: LanguageModel | None) -> None:
         self._model = model
-        self._by_model = self._unborne = self._unanswered = 0
+        self._by_model = self._unsupported = self._unanswered = 0
         self._is_spent = False
 
     def of(self, finding: Finding) -> tuple[str, Made]:
@@ -175,7 +166,7 @@ class _Texts:
             return plain
         text = generated_text.supported_text(finding, answer.value)
         if text is None:
-            self._unborne += 1
+            self._unsupported += 1
             return plain
         self._by_model += 1
         return text, answer.lineage("reflect")
@@ -184,9 +175,9 @@ class _Texts:
         """Yield what a person should know of how the texts were made."""
         if self._by_model:
             yield f"a model wrote {plural(self._by_model, 'text')}"
-        if self._unborne:
-            unborne = plural(self._unborne, "text")
-            yield f"of {unborne} the sources bear out nothing: their own words stand"
+        if self._unsupported:
+            texts = plural(self._unsupported, "text")
+            yield f"of {texts} the sources bear out nothing: their own words stand"
         if self._unanswered:
             yield f"a model gave no answer to {self._unanswered} questions"
         if self._is_spent:
@@ -201,6 +192,8 @@ def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
     content, made = texts.of(finding)
     ids = [memory.id for memory in finding.sources]
     at = max(memory.created_at for memory in finding.sources)
+    tags = Counter(tag for memory in finding.sources for tag in dict.fromkeys(memory.tags))
+    common_tags = [tag for tag, count in tags.items() if count > len(finding.sources) / 2]
     draft = Draft(
         id=steps.result_id("reflect", finding.insight_type, ids, at),
         kind="insight",
@@ -208,7 +201,7 @@ def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
         content=content,
         project=finding.project,
         source_ids=tuple(ids),
-        tags=_tags(finding),
+        tags=limit_tags(common_tags),
         tier="semantic",
         trust=steps.least_trust(finding.sources),
         created_at=moment(at),
@@ -217,10 +210,3 @@ def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
     yield steps.record(draft, made, context.now, finding.why, **finding.evidence)
     for old in new.replaced:
         yield steps.supersede(old, str(draft.id), f"it grew to {len(ids)} sources")
-
-
-def _tags(finding: Finding) -> tuple[str, ...]:
-    """Return the tags that more than half of the sources bear."""
-    every = [tag for memory in finding.sources for tag in dict.fromkeys(memory.tags)]
-    most = len(finding.sources) / 2
-    return limit_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)

@@ -8,6 +8,7 @@ and steps for each block, so BLOCK * n in all. Memories of different blocks neve
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import comb
 
@@ -33,46 +34,42 @@ Vectors = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
 
 
-def find_clusters(
-    material: Inputs, vectors: Vectors, calibration: Calibration
-) -> Iterator[Finding]:
+def find_clusters(inputs: Inputs, vectors: Vectors, calibration: Calibration) -> Iterator[Finding]:
     """Yield the good clusters of a project's memories; `vectors` are unit, [memories, width]."""
-    usual = generated_text.DocumentFrequencies.of(material.memories)
+    usual = generated_text.DocumentFrequencies.of(inputs.memories)
     knows = calibration.knows_meaning
-    for start in range(0, len(material.memories), BLOCK):
-        places = _first_of_each_text(material, range(start, start + BLOCK))
+    for start in range(0, len(inputs.memories), BLOCK):
+        places = _first_of_each_text(inputs, range(start, start + BLOCK))
         cosines = vectors[places] @ vectors[places].T
         near = np.minimum(calibration.evidence(cosines), 1.0) if knows else cosines
-        alike = near + (1.0 - near) * 0.5 * _overlap(material, places)
-        whole = alike.astype(np.float32)
-        for some in average_linkage(
-            alike.astype(np.float32), LEAST if knows else LEAST_LETTERS, LARGEST
-        ):
-            found = _cluster(material, places[some], whole[np.ix_(some, some)], usual)
-            if found is not None:
-                yield found
+        alike = near + (1.0 - near) * 0.5 * _overlap(inputs, places)
+        alike = alike.astype(np.float32)
+        least = LEAST if knows else LEAST_LETTERS
+        for group in average_linkage(alike.copy(), least, LARGEST):
+            finding = _cluster(inputs, places[group], alike[np.ix_(group, group)], usual)
+            if finding is not None:
+                yield finding
 
 
-def _first_of_each_text(material: Inputs, block: range) -> Places:
+def _first_of_each_text(inputs: Inputs, block: range) -> Places:
     """Return the places of a block, of equal texts only the first: copies are no agreement."""
     first: dict[bytes, int] = {}
-    for place in block[: max(0, len(material.memories) - block.start)]:
-        first.setdefault(material.memories[place].text_hash, place)
+    for place in block[: max(0, len(inputs.memories) - block.start)]:
+        first.setdefault(inputs.memories[place].text_hash, place)
     return np.array(list(first.values()), np.int64)
 
 
-def _overlap(material: Inputs, places: Places) -> Vectors:
-    """Return which share of the names of two memories both mention, the rare ones counting more."""
-    held: dict[int, int] = {}
-    for place in places.tolist():
-        for name in material.named[place]:
-            held[name] = held.get(name, 0) + 1
+def _overlap(inputs: Inputs, places: Places) -> Vectors:
+    """Return the share of the names of two memories that both mention, [places, places]; a rare
+    name weighs more.
+    """
+    counts = Counter(name for place in places.tolist() for name in inputs.named[place])
     most = max(3.0, _TOO_COMMON * len(places))
-    rare = sorted((count, name) for name, count in held.items() if 2 <= count <= most)[:_RAREST]
+    rare = sorted((count, name) for name, count in counts.items() if 2 <= count <= most)[:_RAREST]
     column = {name: (at, np.log1p(len(places) / count)) for at, (count, name) in enumerate(rare)}
     mentions = np.zeros((len(places), len(rare)), np.float32)
     for row, place in enumerate(places.tolist()):
-        for name in material.named[place]:
+        for name in inputs.named[place]:
             if name in column:
                 at, weight = column[name]
                 mentions[row, at] = np.sqrt(weight)
@@ -84,14 +81,16 @@ def _overlap(material: Inputs, places: Places) -> Vectors:
 
 
 def _cluster(
-    material: Inputs, places: Places, alike: Vectors, usual: generated_text.DocumentFrequencies
+    inputs: Inputs, places: Places, alike: Vectors, usual: generated_text.DocumentFrequencies
 ) -> Finding | None:
     """Return a group as a finding; None where it is too small, of one sitting, or about nothing.
 
     The member that is most like the others comes first.
     """
-    members = [material.memories[place] for place in places.tolist()]
-    if len(members) < SMALLEST or not _is_of_several(members):
+    members = [inputs.memories[place] for place in places.tolist()]
+    sessions = {memory.session for memory in members if memory.session is not None}
+    days = len({day(member) for member in members})
+    if len(members) < SMALLEST or (len(sessions) < 2 and days < 2):
         return None
     topic = generated_text.topic(members, usual, TERMS)
     if len(topic) < _LEAST_TERMS:
@@ -99,11 +98,10 @@ def _cluster(
     others = alike.sum(axis=1) - alike.diagonal()
     order = np.argsort(-others, kind="stable")
     cohesion = float(others.sum() / (len(members) * (len(members) - 1)))
-    days = len({day(member) for member in members})
     sources = tuple(members[at] for at in order.tolist())
     return Finding(
         insight_type="cluster",
-        project=material.project,
+        project=inputs.project,
         sources=sources,
         topic=tuple(topic),
         says=f"{len(members)} notes, {span(members)}",
@@ -111,11 +109,6 @@ def _cluster(
         strength=cohesion * np.log1p(len(members)),
         evidence={"cohesion": round(cohesion, 3), "days": days},
     )
-
-
-def _is_of_several(members: list[Memory]) -> bool:
-    sessions = {memory.session for memory in members if memory.session is not None}
-    return len(sessions) > 1 or len({day(memory) for memory in members}) > 1
 
 
 # Average linkage: groups whose members are similar on average, each pair counting the same.
@@ -164,7 +157,7 @@ def average_linkage(similarity: Matrix, least: float, most: int) -> list[Members
 
 
 def _merge(similarity: Matrix, sizes: Members, into: int, other: int) -> None:
-    """Let a group stand for itself and another: its similarities are the means of all pairs."""
+    """Merge one group into another: the similarities are the means of all pairs."""
     whole = sizes[into] + sizes[other]
     row = (similarity[into] * sizes[into] + similarity[other] * sizes[other]) / whole
     row[into] = -np.inf
@@ -178,8 +171,8 @@ def _collect_groups(parent: Members) -> list[Members]:
         roots = roots[roots]
     order = np.argsort(roots, kind="stable")
     starts = np.flatnonzero(np.diff(roots[order], prepend=-1))
-    found = [part for part in np.split(order, starts[1:]) if len(part) > 1]
-    return sorted(found, key=lambda some: int(some[0]))
+    groups = [group for group in np.split(order, starts[1:]) if len(group) > 1]
+    return sorted(groups, key=lambda group: int(group[0]))
 
 
 # Time: an error recurs if it is named on DAYS days or more. Files that change often and commands
@@ -197,25 +190,30 @@ _AT_LEAST = 20  # memories of a project before one can say what is everywhere
 _WEEKDAYS = "Thursday Friday Saturday Sunday Monday Tuesday Wednesday".split()  # 1970 began on one
 
 
-def recurring_errors(material: Inputs) -> Iterator[Finding]:
-    """Yield what comes back in a project, each with the memories that tell of it."""
-    found = [
-        (name, some)
-        for name, some in _error_memories(material)
-        if len({day(memory) for memory in some}) >= DAYS
+def recurring_errors(inputs: Inputs) -> Iterator[Finding]:
+    """Yield the errors that come back in a project, each with the memories that name it."""
+    recurring = [
+        (name, memories)
+        for name, memories in _error_memories(inputs)
+        if len({day(memory) for memory in memories}) >= DAYS
     ]
-    active = {day(memory) for memory in material.memories}
-    after = _after_releases(material, active)
-    for name, memories in found:
+    active = {day(memory) for memory in inputs.memories}
+    releases = {
+        day(memory) for memory in inputs.memories if generated_text.is_release(memory.content)
+    }
+    near_release = {
+        date for date in active if releases.intersection(range(date - _AFTER_RELEASE, date + 1))
+    }
+    for name, memories in recurring:
         days = sorted({day(memory) for memory in memories})
-        rhythm = _rhythm(days, sorted(active), after, tried=8 * len(found))
+        rhythm = _rhythm(days, sorted(active), near_release, tried=8 * len(recurring))
         sources = tuple(
             sorted(memories, key=lambda memory: (memory.created_at, memory.id))[-MOST_SOURCES:]
         )
         says = f"comes back on {len(days)} days, {span(memories)}"
         yield Finding(
             insight_type="temporal",
-            project=material.project,
+            project=inputs.project,
             sources=sources,
             topic=(name.name,),
             says=says + (f"; {rhythm}" if rhythm else ""),
@@ -225,50 +223,37 @@ def recurring_errors(material: Inputs) -> Iterator[Finding]:
         )
 
 
-def _error_memories(material: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
-    """Yield what may come back and the memories that tell of it, of equal texts only the first."""
-    count = len(material.memories)
-    for number, places in material.places_by_name().items():
-        name = material.names[number]
+def _error_memories(inputs: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
+    """Yield the errors that may recur and their memories, of equal texts only the first."""
+    count = len(inputs.memories)
+    for number, places in inputs.places_by_name().items():
+        name = inputs.names[number]
         if name.kind != "error" or (count >= _AT_LEAST and len(places) > _EVERYWHERE * count):
             continue
-        memories = [material.memories[place] for place in places]
+        memories = [inputs.memories[place] for place in places]
         yield name, list({memory.text_hash: memory for memory in reversed(memories)}.values())
 
 
-def _after_releases(material: Inputs, active: set[int]) -> set[int]:
-    """Return those of the active days that are a release's or just after one."""
-    released = {
-        day(memory) for memory in material.memories if generated_text.is_release(memory.content)
-    }
-    return {
-        one for one in active if any(one - ago in released for ago in range(_AFTER_RELEASE + 1))
-    }
-
-
-def _rhythm(days: Sequence[int], active: Sequence[int], after: set[int], tried: int) -> str:
-    """Return in what rhythm days come that chance does not explain; "" where there is none."""
-    found: list[tuple[float, str]] = []
-    for weekday in sorted({one % 7 for one in days}):
-        hits = sum(one % 7 == weekday for one in days)
-        usual = sum(one % 7 == weekday for one in active) / len(active)
-        found.append(
-            (binomial_tail(hits, len(days), usual), f"{hits} times on a {_WEEKDAYS[weekday]}")
-        )
-    hits = sum(one in after for one in days)
-    usual = len(after) / len(active)
-    found.append(
-        (binomial_tail(hits, len(days), usual), f"{hits} times at a release or just after one")
-    )
-    chance, says = min(found)
-    return says if chance * tried < CHANCE else ""
+def _rhythm(days: Sequence[int], active: Sequence[int], near_release: set[int], tried: int) -> str:
+    """Return the rhythm of days that chance does not explain; "" where there is none."""
+    rhythms: list[tuple[float, str]] = []
+    for weekday in sorted({date % 7 for date in days}):
+        hits = sum(date % 7 == weekday for date in days)
+        usual = sum(date % 7 == weekday for date in active) / len(active)
+        chance = binomial_tail(hits, len(days), usual)
+        rhythms.append((chance, f"{hits} times on a {_WEEKDAYS[weekday]}"))
+    hits = sum(date in near_release for date in days)
+    chance = binomial_tail(hits, len(days), len(near_release) / len(active))
+    rhythms.append((chance, f"{hits} times at a release or just after one"))
+    chance, text = min(rhythms)
+    return text if chance * tried < CHANCE else ""
 
 
 def binomial_tail(hits: int, days: int, usual: float) -> float:
-    """Return how likely chance alone gives so many hits or more: the binomial's upper tail."""
+    """Return the probability of so many hits or more by chance: the binomial's upper tail."""
     return sum(
-        comb(days, one) * usual**one * (1.0 - usual) ** (days - one)
-        for one in range(hits, days + 1)
+        comb(days, count) * usual**count * (1.0 - usual) ** (days - count)
+        for count in range(hits, days + 1)
     )
 
 
@@ -288,101 +273,105 @@ _FIXES = frozenset({"bugfix", "lesson"})
 _TELLING = frozenset({"file", "symbol", "package", "command", "url"})
 
 
-def causal_chains(material: Inputs, edges: Sequence[Edge]) -> Iterator[Finding]:
-    """Yield the longest way from each beginning to what came of it in the end."""
-    known = {memory.id: memory for memory in material.memories}
-    after = _followers(material, known, edges)
-    led_to = {id_ for some in after.values() for id_ in some}
-    usual = generated_text.DocumentFrequencies.of(material.memories)
-    for first in after:
-        if first in led_to or first not in known:
+def causal_chains(inputs: Inputs, edges: Sequence[Edge]) -> Iterator[Finding]:
+    """Yield the longest chain from each memory that follows from no other."""
+    by_id = {memory.id: memory for memory in inputs.memories}
+    followers = _followers(by_id, edges)
+    effects = {id_ for ids in followers.values() for id_ in ids}
+    usual = generated_text.DocumentFrequencies.of(inputs.memories)
+    for first in followers:
+        if first in effects:
             continue
-        way = [known[id_] for id_ in _longest(first, after, ())]
-        if len(way) >= SHORTEST:
-            topic = generated_text.topic(way, usual, 3) or [span(way)]
+        chain = [by_id[id_] for id_ in _longest_chain(first, followers, ())]
+        if len(chain) >= SHORTEST:
+            topic = generated_text.topic(chain, usual, 3) or [span(chain)]
             yield Finding(
                 insight_type="causal",
-                project=material.project,
-                sources=tuple(way),
+                project=inputs.project,
+                sources=tuple(chain),
                 topic=tuple(topic),
-                says=f"what led to what in {len(way)} steps, {span(way)}",
-                why=f"{len(way)} memories follow from one another",
-                strength=len(way) ** 0.5,
+                says=f"what led to what in {len(chain)} steps, {span(chain)}",
+                why=f"{len(chain)} memories follow from one another",
+                strength=len(chain) ** 0.5,
                 is_in_order=True,
-                evidence={"steps": len(way)},
+                evidence={"steps": len(chain)},
             )
 
 
-def _followers(
-    material: Inputs, known: Mapping[str, Memory], edges: Sequence[Edge]
-) -> dict[str, list[str]]:
+def _followers(by_id: Mapping[str, Memory], edges: Sequence[Edge]) -> dict[str, list[str]]:
     """Return each memory's direct consequences, in order of time."""
-    pairs = [
-        (memory.parent_id, memory.id) for memory in material.memories if memory.parent_id in known
-    ]
-    pairs += [
+    pairs = {
+        (memory.parent_id, memory.id)
+        for memory in by_id.values()
+        if memory.parent_id is not None and memory.parent_id in by_id
+    }
+    pairs |= {
         (edge.source, edge.target) if edge.relation == "derived" else (edge.target, edge.source)
         for edge in edges
-        if edge.relation in _RELATIONS and edge.source in known and edge.target in known
-    ]
+        if edge.relation in _RELATIONS and edge.source in by_id and edge.target in by_id
+    }
     followers: dict[str, list[str]] = {}
-    for before, after in sorted(set(pairs), key=lambda two: (known[two[1]].created_at, two)):
-        if before != after and before is not None:
+    for before, after in sorted(pairs, key=lambda pair: (by_id[pair[1]].created_at, pair)):
+        if before != after:
             followers.setdefault(before, []).append(after)
     return followers
 
 
-def _longest(
-    first: str, after: Mapping[str, Sequence[str]], before: tuple[str, ...]
+def _longest_chain(
+    first: str, followers: Mapping[str, Sequence[str]], before: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the longest way on from a memory, LONGEST at most; none goes round in a circle."""
-    way = (*before, first)
-    if len(way) == LONGEST:
-        return way
-    ways = [_longest(one, after, way) for one in after.get(first, ())[:3] if one not in way]
-    return max(ways, key=len, default=way)
+    """Return the longest chain on from a memory, LONGEST at most; none goes round in a circle."""
+    chain = (*before, first)
+    if len(chain) == LONGEST:
+        return chain
+    longer = [
+        _longest_chain(id_, followers, chain)
+        for id_ in followers.get(first, ())[:3]
+        if id_ not in chain
+    ]
+    return max(longer, key=len, default=chain)
 
 
-def failures_with_fixes(material: Inputs) -> Iterator[Finding]:
+def failures_with_fixes(inputs: Inputs) -> Iterator[Finding]:
     """Yield each fix with the failure that it followed."""
-    common = max(len(material.memories) * _COMMON, 3.0)
-    is_few = len(material.memories) < _FEW
+    common = max(len(inputs.memories) * _COMMON, 3.0)
+    is_few = len(inputs.memories) < _FEW
     rare = {
         number
-        for number, some in material.places_by_name().items()
-        if is_few or len(some) <= common
+        for number, places in inputs.places_by_name().items()
+        if is_few or len(places) <= common
     }
     failures = [
         place
-        for place, memory in enumerate(material.memories)
+        for place, memory in enumerate(inputs.memories)
         if memory.kind not in _FIXES
-        and material.named[place]
+        and inputs.named[place]
         and generated_text.is_failure(memory.content)
     ]
-    for place, fix in enumerate(material.memories):
+    for place, fix in enumerate(inputs.memories):
         if fix.kind not in _FIXES:
             continue
-        named = material.named[place] & rare
+        named = inputs.named[place] & rare
         for earlier in reversed(failures[: bisect_left(failures, place)] if named else ()):
-            failure = material.memories[earlier]
+            failure = inputs.memories[earlier]
             if day(fix) - day(failure) > FORGET:
                 break
-            both = named & material.named[earlier]
-            errors = [material.names[one] for one in both if material.names[one].kind == "error"]
-            others = [material.names[one] for one in both if material.names[one].kind in _TELLING]
+            both = [inputs.names[number] for number in named & inputs.named[earlier]]
+            errors = [name.name for name in both if name.kind == "error"]
+            others = [name.name for name in both if name.kind in _TELLING]
             if errors or len(others) >= _NAMES:
-                yield _failure_and_fix(
-                    material, failure, fix, [name.name for name in (errors or others)]
-                )
+                yield _failure_and_fix(inputs.project, failure, fix, errors or others)
                 break
 
 
-def _failure_and_fix(material: Inputs, failure: Memory, fix: Memory, names: list[str]) -> Finding:
+def _failure_and_fix(
+    project: str | None, failure: Memory, fix: Memory, names: list[str]
+) -> Finding:
     topic = tuple(sorted(names)[:3])
     days = day(fix) - day(failure)
     return Finding(
         insight_type="causal",
-        project=material.project,
+        project=project,
         sources=(failure, fix),
         topic=topic,
         says=f"it failed, and this fixed it {f'{days} days later' if days else 'the same day'}",

@@ -9,7 +9,7 @@ the text is put together from the sources' own sentences.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -26,14 +26,14 @@ _OF_CHAIN = 8
 
 
 def headline(finding: Finding) -> str:
-    """Return what an insight is about and what was seen: "deadlock, orders: 4 notes, ...\""""
+    """Return an insight's topic and what was seen: "deadlock, orders: 4 notes, ...\""""
     return f"{', '.join(finding.topic)}: {finding.says}"
 
 
 def extractive_text(finding: Finding) -> str:
     """Return the text of an insight without a model: its headline, then the telling sentences."""
-    wanted = dict.fromkeys(terms(" ".join(finding.topic)), 1.0)
-    quoted = ((memory, key_sentence(memory, wanted)) for memory in finding.sources)
+    topic_terms = terms(" ".join(finding.topic))
+    quoted = ((memory, key_sentence(memory, topic_terms)) for memory in finding.sources)
     most = _OF_CHAIN if finding.is_in_order else QUOTED
     chosen = distinct_sentences(quoted, most)
     lines = [f"- {sentence} ({date(memory)})" for memory, sentence in chosen]
@@ -76,42 +76,38 @@ def terms(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class DocumentFrequencies:
-    """In how many of `count` memories each term is."""
+    """The number of memories, of `count`, that contain each term."""
 
     count: int
-    held: Mapping[str, int]
+    frequencies: Counter[str]
 
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> "DocumentFrequencies":
-        held: Counter[str] = Counter()
-        for memory in memories:
-            held.update(terms(memory.content))
-        return cls(len(memories), held)
+        every = (term for memory in memories for term in terms(memory.content))
+        return cls(len(memories), Counter(every))
 
     def weight(self, term: str) -> float:
-        """Return how much a term tells: its idf, 0 where nobody holds it."""
-        held = self.held.get(term, 0)
-        return math.log1p(self.count / held) if held else 0.0
+        """Return a term's inverse document frequency, 0 where no memory contains it."""
+        frequency = self.frequencies[term]
+        return math.log1p(self.count / frequency) if frequency else 0.0
 
 
 def topic(memories: Sequence[Memory], usual: DocumentFrequencies, most: int) -> list[str]:
     """Return the words that some memories have in common and others have not, as written.
 
-    Half of them hold each, two at least, and of all that hold it every OWN-th is one of them. The
-    most telling come first; numbers alone are no topic.
+    Half of them contain each, two at least, and every OWN-th memory that contains it is among them.
+    The most telling come first; numbers alone are no topic.
     """
-    held: Counter[str] = Counter()
-    for memory in memories:
-        held.update(terms(memory.content))
+    own = DocumentFrequencies.of(memories).frequencies
     least = max(2, -(-len(memories) // 2))
-    found = [
+    common = [
         term
-        for term, times in held.items()
-        if times >= least and times * OWN >= usual.held.get(term, 0) and not term.isdigit()
+        for term, times in own.items()
+        if times >= least and times * OWN >= usual.frequencies[term] and not term.isdigit()
     ]
-    found.sort(key=lambda term: (-usual.weight(term) * held[term], term))
-    written = _spellings(memories, set(found[:most]))
-    return list(dict.fromkeys(written[term] for term in found[:most] if term in written))
+    common.sort(key=lambda term: (-usual.weight(term) * own[term], term))
+    written = _spellings(memories, set(common[:most]))
+    return list(dict.fromkeys(written[term] for term in common[:most] if term in written))
 
 
 def _spellings(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
@@ -130,40 +126,39 @@ def _spellings(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text that say something alone and are no longer than LONGEST."""
-    found = (" ".join(part.split()).lstrip("-* ") for part in _SENTENCE.split(text[:_READ]))
-    return [one for one in found if _LEAST <= len(one) <= LONGEST and not _TRAILER.match(one)]
+    """Return the sentences of a text that can be quoted alone and are no longer than LONGEST."""
+    parts = (" ".join(part.split()).lstrip("-* ") for part in _SENTENCE.split(text[:_READ]))
+    return [part for part in parts if _LEAST <= len(part) <= LONGEST and not _TRAILER.match(part)]
 
 
-def key_sentence(memory: Memory, wanted: Mapping[str, float]) -> str:
-    """Return the sentence of a memory that holds most of what is `wanted`, for its length; "" where
-    none is short enough to be quoted whole.
+def key_sentence(memory: Memory, topic_terms: frozenset[str]) -> str:
+    """Return the sentence of a memory with the most topic terms for its length; "" where none is
+    short enough to be quoted whole.
     """
-    found = sentences(memory.content)
-    if not found and len(memory.content) <= LONGEST:
-        found = [" ".join(memory.content.split())]
+    quotable = sentences(memory.content)
+    if not quotable and len(memory.content) <= LONGEST:
+        quotable = [" ".join(memory.content.split())]
 
     def worth(sentence: str) -> float:
-        held = terms(sentence)
-        total = sum(wanted.get(term, 0.0) for term in held)
-        return total / math.sqrt(_SHORT + len(held))
+        own = terms(sentence)
+        return len(own & topic_terms) / math.sqrt(_SHORT + len(own))
 
-    return max(found, key=worth, default="")
+    return max(quotable, key=worth, default="")
 
 
 def distinct_sentences(quoted: Iterable[tuple[Memory, str]], most: int) -> list[tuple[Memory, str]]:
-    """Return the first few of some sentences that do not say what an earlier one said."""
-    kept: list[tuple[Memory, str]] = []
+    """Return the first few of some sentences that are unlike every earlier one."""
+    distinct: list[tuple[Memory, str]] = []
     for memory, sentence in quoted:
         if not sentence:
             continue
-        held = terms(sentence)
-        near = (len(held & terms(one)) / max(1, len(held | terms(one))) for _, one in kept)
-        if all(share < _ALIKE for share in near):
-            kept.append((memory, sentence))
-            if len(kept) == most:
+        own = terms(sentence)
+        earlier = [terms(text) for _, text in distinct]
+        if all(len(own & other) / max(1, len(own | other)) < _ALIKE for other in earlier):
+            distinct.append((memory, sentence))
+            if len(distinct) == most:
                 break
-    return kept
+    return distinct
 
 
 def is_release(text: str) -> bool:
@@ -216,46 +211,36 @@ def model_input(finding: Finding) -> str:
 
 
 def supported_text(finding: Finding, written: Written) -> str | None:
-    """Return the text of an insight with those of its sentences that its sources bear out.
-
-    None where they bear out none.
-    """
+    """Return the text of an insight with the sentences that its sources support, None for none."""
     text = "\n".join([headline(finding), *map(_memory_text, finding.sources)])
     dates = " ".join(map(date, finding.sources))
-    kept = [
+    supported = [
         line
         for line in (" ".join(sentence.split()) for sentence in written.sentences[:_MOST])
         if 0 < len(line) <= _LONGEST_SAID and is_supported(line, f"{text}\n{dates}")
     ]
-    return "\n".join([headline(finding), *kept]) if kept else None
+    return "\n".join([headline(finding), *supported]) if supported else None
 
 
 def is_supported(sentence: str, text: str) -> bool:
-    """Return whether what sources said holds all that a sentence must not invent."""
-    there = " ".join(text.casefold().split())
-    if any(not _contains_mark(mark, there) for mark in _marks(sentence)):
-        return False
+    """Return whether the text of sources contains all that a sentence must not invent."""
+    folded = " ".join(text.casefold().split())
+    for mark in _marks(sentence):
+        if re.search(rf"(?<!\w){re.escape(mark)}(?!\w)", folded) is None:  # 43 is not in 5432
+            return False
     if _NOT.search(sentence) and not _NOT.search(text):
         return False
-    asked, held = terms(sentence), terms(there) | _all_terms(text)
-    return bool(asked) and len(asked & held) >= _BORNE * len(asked)
+    words = terms(sentence)
+    source_words = terms(folded).union(*map(terms, text.splitlines()))
+    return bool(words) and len(words & source_words) >= _BORNE * len(words)
 
 
 def _marks(sentence: str) -> Sequence[str]:
     """Return the numbers, names and identifiers of a sentence, in folded case."""
-    found = [match[0].strip(".:,/-+") for match in _VALUE.finditer(sentence)]
-    found += [match[0] for match in _NAME.finditer(sentence)]
-    found += [mention.alias for mention in mentions(sentence)]
-    return [word.casefold() for word in dict.fromkeys(found) if word]
-
-
-def _contains_mark(mark: str, there: str) -> bool:
-    """Return whether a mark stands in a text as a whole: 43 is not in 5432."""
-    return re.search(rf"(?<![\w]){re.escape(mark)}(?![\w])", there) is not None
-
-
-def _all_terms(text: str) -> frozenset[str]:
-    return frozenset().union(*map(terms, text.splitlines()))
+    marks = [match[0].strip(".:,/-+") for match in _VALUE.finditer(sentence)]
+    marks += [match[0] for match in _NAME.finditer(sentence)]
+    marks += [mention.alias for mention in mentions(sentence)]
+    return [mark.casefold() for mark in dict.fromkeys(marks) if mark]
 
 
 def _memory_text(memory: Memory) -> str:

@@ -19,6 +19,7 @@ from pipelines.jobs import Context
 from store.derived.entities import EntityIndex
 from store.importers import git
 from store.log.event_kinds import EPISODE
+from store.log.receipts import DAY_US
 from store.memories.memory import Memory
 
 MOST = 16_384  # memories of a project
@@ -61,21 +62,19 @@ class Inputs:
 
 
 def inputs_by_project(context: Context) -> Iterator[Inputs]:
-    """Yield what there is of each project, and of none."""
-    living, rows = context.live_rows, context.rows
-    codes = rows.codes("project")[living]
+    """Yield the inputs of each project, and of none."""
+    live, rows = context.live_rows, context.rows
+    codes = rows.codes("project")[live]
     index = EntityIndex.open(context.tables("entities"))
     for code in np.unique(codes).tolist():
-        some = living[codes == code]
-        newest = some[np.argsort(rows.created_at[some], kind="stable")][-MOST:]
+        of_project = live[codes == code]
+        newest = of_project[np.argsort(rows.created_at[of_project], kind="stable")][-MOST:]
         memories = context.memories(newest)
-        kept = [place for place, memory in enumerate(memories) if is_source(memory)]
-        if kept:
-            chosen = newest[kept]
-            project = memories[kept[0]].project
-            names, named = _names(index, chosen)
-            found = tuple(memories[place] for place in kept)
-            yield Inputs(project, found, chosen, names, named)
+        sources = [place for place, memory in enumerate(memories) if is_source(memory)]
+        if sources:
+            chosen = tuple(memories[place] for place in sources)
+            names, named = _names(index, newest[sources])
+            yield Inputs(chosen[0].project, chosen, newest[sources], names, named)
 
 
 def is_source(memory: Memory) -> bool:
@@ -84,33 +83,31 @@ def is_source(memory: Memory) -> bool:
 
 
 def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[frozenset[int], ...]]:
-    """Return the entities that two of some memories or more mention, and who mentions which."""
+    """Return the entities that several of some memories mention, and those of each memory."""
     _, counts, documents = index.mention_runs
     order = np.argsort(rows)
     places = np.searchsorted(rows[order], documents)
     places = np.minimum(places, len(rows) - 1)
     entities = np.repeat(np.arange(len(counts)), counts)
     is_here = rows[order][places] == documents
-    held = np.bincount(entities[is_here], minlength=len(counts))
-    is_here &= held[entities] > 1
+    mentions = np.bincount(entities[is_here], minlength=len(counts))
+    is_here &= mentions[entities] > 1
     numbers, named = np.unique(entities[is_here], return_inverse=True)
-    of: list[set[int]] = [set() for _ in rows]
+    by_memory: list[set[int]] = [set() for _ in rows]
     for place, name in zip(order[places[is_here]].tolist(), named.tolist(), strict=True):
-        of[place].add(name)
-    names = tuple(Name(index.kind(one), index.name(one)) for one in numbers.tolist())
-    return names, tuple(map(frozenset, of))
+        by_memory[place].add(name)
+    names = tuple(Name(index.kind(number), index.name(number)) for number in numbers.tolist())
+    return names, tuple(map(frozenset, by_memory))
 
 
 # A finding, before it is put into words.
 
 InsightType = Literal["cluster", "temporal", "causal"]
 
-_DAY = 86_400 * 1_000_000  # microseconds
-
 
 @dataclass(frozen=True)
 class Finding:
-    """`topic` names what it is about; `says` what is seen in it. `strength` orders findings.
+    """`topic` names its subject; `says` the pattern in it. `strength` orders findings.
 
     `sources` are in the order in which they are quoted: the most telling first, or what came first
     where `is_in_order`.
@@ -133,7 +130,7 @@ class Finding:
 
 def day(memory: Memory) -> int:
     """Return the day on which it happened, counted from 1970, UTC."""
-    return memory.created_at // _DAY
+    return memory.created_at // DAY_US
 
 
 def date(memory: Memory) -> str:
@@ -141,6 +138,6 @@ def date(memory: Memory) -> str:
 
 
 def span(memories: Sequence[Memory]) -> str:
-    """Return from when to when memories are: "2026-03-01 to 2026-04-02", or the one day."""
+    """Return the first and last date of memories: "2026-03-01 to 2026-04-02", or the one day."""
     first, last = date(min(memories, key=day)), date(max(memories, key=day))
     return first if first == last else f"{first} to {last}"
