@@ -20,11 +20,12 @@ from store.home.files import make_folder
 from store.home.tenant import list_tenants
 from store.log.event_kinds import Called
 from store.log.event_log import EventLog
+from store.log.receipts import DAY_US
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What calls cost: dollars as far as prices are known, tokens of both ways, and how many."""
+    """The cost of calls: dollars as far as prices are known, tokens of both ways, their number."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -66,7 +67,7 @@ class Budget:
         self._home, self._limits, self._clock = home, limits, clock
         self._run = Spent()
         self._day, self._today = -1, Spent()
-        self._seen: dict[str, int] = {}  # how far each tenant's log was read
+        self._read: dict[str, int] = {}  # the last call of each tenant's log that was counted
 
     @contextmanager
     def room_for(self, most: Most) -> Iterator[None]:
@@ -84,10 +85,10 @@ class Budget:
         self._run = self._run.with_(called)
 
     def room(self) -> dict[str, float | None]:
-        """Return how much of each limit is left; None where there is no limit."""
+        """Return the rest of each limit; None where there is no limit."""
         today = self.today()
         limits = self._limits
-        of = {
+        spending = {
             "usd_a_run": (limits.usd_a_run, self._run.usd),
             "usd_a_day": (limits.usd_a_day, today.usd),
             "tokens_a_run": (limits.tokens_a_run, self._run.tokens),
@@ -96,43 +97,38 @@ class Budget:
             "calls_a_day": (limits.calls_a_day, today.calls),
         }
         return {
-            name: max(0, limit - spent) if limit else None for name, (limit, spent) in of.items()
+            name: max(0, limit - spent) if limit else None
+            for name, (limit, spent) in spending.items()
         }
 
     def today(self) -> Spent:
         """Return the spending of all tenants of the home since midnight, UTC."""
-        day = self._clock() // _DAY
+        day = self._clock() // DAY_US
         if day != self._day:
-            self._day, self._today, self._seen = day, Spent(), {}
+            self._day, self._today, self._read = day, Spent(), {}
         for tenant in list_tenants(self._home):
             with EventLog(tenant.log) as log:
-                for event in log.job_events(("called",), self._seen.get(tenant.name, 0)):
-                    self._seen[tenant.name] = event.seq
-                    if isinstance(event.body, Called) and event.at // _DAY == day:
+                for event in log.job_events(("called",), self._read.get(tenant.name, 0)):
+                    self._read[tenant.name] = event.seq
+                    if isinstance(event.body, Called) and event.at // DAY_US == day:
                         self._today = self._today.with_(event.body)
         return self._today
 
     def _check(self, most: Most) -> None:
-        for name, left in self.room().items():
+        for name, room in self.room().items():
             unit = name.partition("_")[0]
-            wanted = {"usd": most.usd, "tokens": most.tokens, "calls": 1}[unit]
-            if left is None:
+            needed = {"usd": most.usd, "tokens": most.tokens, "calls": 1}[unit]
+            if room is None:
                 continue
-            if wanted is None and most.has_cost and left <= 0:
-                raise BudgetSpent(
-                    f"the budget is spent: llm.{name} leaves {_amount(left, unit)}, "
-                    "and what one more call costs is known only after it"
-                )
-            if wanted is not None and wanted > left:
-                raise BudgetSpent(
-                    f"the budget is spent: llm.{name} leaves {_amount(left, unit)}, "
-                    f"and one more call may cost {_amount(wanted, unit)}"
-                )
+            spent = f"the budget is spent: llm.{name} leaves {_amount(room, unit)}"
+            if needed is None and most.has_cost and room <= 0:
+                raise BudgetSpent(f"{spent}, and what one more call costs is known only after it")
+            if needed is not None and needed > room:
+                raise BudgetSpent(f"{spent}, and one more call may cost {_amount(needed, unit)}")
 
 
 def _amount(value: float, unit: str) -> str:
     return f"{value:.4f} dollars" if unit == "usd" else f"{value:,.0f} {unit}"
 
 
-_DAY = 86_400 * 1_000_000  # microseconds
 _PATIENCE_S = 1_200.0

@@ -132,15 +132,15 @@ def _texts(messages: list[dict[str, Any]]) -> Iterator[str]:
 def _usage(result: dict[str, Any]) -> Usage:
     """Return the usage of all models of a run; the dollars are at list price, plan or none."""
     by_model = result.get("modelUsage")
-    found = by_model.values() if isinstance(by_model, dict) else ()
-    asked = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    usages = by_model.values() if isinstance(by_model, dict) else ()
+    inputs = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     return Usage(
-        sum(int(_number(one, name)) for one in found for name in asked),
-        sum(int(_number(one, "outputTokens")) for one in found),
+        sum(int(_number(usage, name)) for usage in usages for name in inputs),
+        sum(int(_number(usage, "outputTokens")) for usage in usages),
         _number(result, "total_cost_usd"),
     )
 
 
-def _number(of: object, name: str) -> float:
-    value = of.get(name) if isinstance(of, dict) else None
+def _number(usage: object, name: str) -> float:
+    value = usage.get(name) if isinstance(usage, dict) else None
     return max(0.0, float(value)) if isinstance(value, int | float) else 0.0

@@ -105,12 +105,11 @@ def call(
     settings["model_catalog_json"] = str(home / "models.json")
     (home / "config.toml").write_text(tomlkit.dumps(settings | _restrictions()), encoding="utf-8")
     (folder / "empty").mkdir()
-    held: tuple[str, ...] = ()
+    words = [path, "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
     if schema is not None:
         (folder / "schema.json").write_text(json.dumps(schema["schema"]), encoding="utf-8")
-        held = ("--output-schema", str(folder / "schema.json"))
-    words = (path, "exec", "--json", "--ephemeral", "--skip-git-repo-check", *held, "-")
-    return Call(words, environ, folder / "empty")
+        words += ["--output-schema", str(folder / "schema.json")]
+    return Call((*words, "-"), environ, folder / "empty")
 
 
 def _settings(file: Path, model: str) -> dict[str, Any]:
@@ -148,7 +147,7 @@ def _models(path: str) -> str:
     """Return Codex's own list of models as JSON, with the tools that it names taken out."""
     with tempfile.TemporaryDirectory(prefix="mnemolog-") as home:
         try:
-            done = subprocess.run(
+            listing = subprocess.run(
                 [path, "debug", "models", "--bundled"],
                 env=os.environ | {"CODEX_HOME": home},
                 stdin=subprocess.DEVNULL,
@@ -156,13 +155,13 @@ def _models(path: str) -> str:
                 timeout=_PATIENCE_S,
                 check=False,
             )
-            found = json.loads(done.stdout)
-            for one in found["models"]:
-                one |= {"experimental_supported_tools": [], "apply_patch_tool_type": None}
-                one.pop("tool_mode", None)
+            catalog = json.loads(listing.stdout)
+            for model in catalog["models"]:
+                model |= {"experimental_supported_tools": [], "apply_patch_tool_type": None}
+                model.pop("tool_mode", None)
         except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired):
             raise Failed("codex: it does not list its models: update Codex") from None
-        return json.dumps(found)
+        return json.dumps(catalog)
 
 
 def _restrictions() -> dict[str, Any]:
@@ -220,7 +219,9 @@ def reply(model: str, end: Exit) -> Reply:
     if last is None:
         raise Failed(f"{model}: ended with code {end.code} and no answer", is_unsure=True)
     if last["type"] == "turn.completed":
-        return Reply(text, _usage(last.get("usage")), is_cut=False)
+        counts = last.get("usage")  # Codex names no price
+        usage = Usage(_count(counts, "input_tokens"), _count(counts, "output_tokens"))
+        return Reply(text, usage, is_cut=False)
     error = last.get("error")
     words = str(error.get("message", "")) if isinstance(error, dict) else ""
     if words.startswith("Incomplete response"):
@@ -233,11 +234,6 @@ def reply(model: str, end: Exit) -> Reply:
     raise Failed(f"{model}: the request was refused", is_refused=True)
 
 
-def _usage(of: object) -> Usage:
-    """Return the tokens of a turn; Codex names no price."""
-    return Usage(_count(of, "input_tokens"), _count(of, "output_tokens"))
-
-
-def _count(of: object, name: str) -> int:
-    value = of.get(name) if isinstance(of, dict) else None
+def _count(counts: object, name: str) -> int:
+    value = counts.get(name) if isinstance(counts, dict) else None
     return max(0, value) if isinstance(value, int) else 0

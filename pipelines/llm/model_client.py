@@ -10,7 +10,7 @@ counted; the budget bounds those too.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -99,7 +99,7 @@ def model_of_tier(limits: Llm, tier: ModelTier) -> str:
     """
     place = TIERS.index(tier)
     order = (*reversed(TIERS[: place + 1]), *TIERS[place + 1 :])
-    return next((name for one in order if (name := getattr(limits, one))), "")
+    return next((name for other in order if (name := getattr(limits, other))), "")
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Client:
     log: EventLog
     budget: Budget
     clock: Callable[[], int]
-    note: Callable[[str], None] = lambda what: None
+    note: Callable[[str], None] = lambda text: None
     patience: Patience = Patience()
     sleep: Callable[[float], None] = time.sleep
     _noted: set[str] = field(default_factory=set)
@@ -132,11 +132,13 @@ class Client:
             raise ModelError(
                 f"{model} failed {self._failures} times in a row and is no longer called"
             )
-        asking = _Question(self, purpose, model, tier, self._price(model))
+        price = price_of(model)
+        if price is None:
+            self._note(price_note(model))
+        calls = _Calls(self, purpose, model, tier, price)
+        question = make_prompt(instructions, data, prompt.strict_schema(answer))
         try:
-            found = self._valid_answer(
-                asking, make_prompt(instructions, data, prompt.strict_schema(answer)), answer
-            )
+            valid = self._valid_answer(calls, question, answer)
         except BudgetSpent as error:
             self._note(str(error))
             raise
@@ -146,31 +148,31 @@ class Client:
                 self._note(f"no model was asked any more after {self._failures} failures: {error}")
             raise
         self._failures = 0
-        return found
+        return valid
 
-    def _valid_answer(self, asking: "_Question", question: Prompt, answer: type[T]) -> Answer[T]:
+    def _valid_answer(self, calls: "_Calls", question: Prompt, answer: type[T]) -> Answer[T]:
         """Return a valid answer; a model that gave none is told why and asked again."""
-        for left in range(self.patience.corrections, -1, -1):
-            reply = self._patiently(asking, question)
+        for corrections in range(self.patience.corrections, -1, -1):
+            reply = self._reply(calls, question)
             try:
                 value = prompt.parse_answer(reply.text, answer)
             except prompt.NoAnswer as error:
                 wrong = f"it was cut off, and {error}" if reply.is_cut else str(error)
-                if not left:
-                    raise ModelError(f"{asking.model} gave no valid answer: {wrong}") from None
+                if not corrections:
+                    raise ModelError(f"{calls.model} gave no valid answer: {wrong}") from None
                 question = question.again(reply.text, wrong)
                 continue
-            spent = asking.spent
-            return Answer(value, asking.model, question.sha256, spent.tokens, spent.usd)
+            spent = calls.spent
+            return Answer(value, calls.model, question.sha256, spent.tokens, spent.usd)
         raise AssertionError("unreachable")
 
-    def _patiently(self, asking: "_Question", question: Prompt) -> Reply:
-        """Return a reply; one that failed for a reason that passes is asked for again."""
-        has_schema = asking.model not in self._schemaless
+    def _reply(self, calls: "_Calls", question: Prompt) -> Reply:
+        """Return a reply; after a failure that may pass the model is asked again."""
+        has_schema = calls.model not in self._schemaless
         pauses = iter(self.patience.pauses_s)
         while True:
             try:
-                reply = self._once(asking, question, has_schema=has_schema)
+                reply = self._call(calls, question, has_schema=has_schema)
             except Failed as error:
                 if error.is_refused and has_schema:
                     has_schema = False  # not every server takes one; the prompt has it too
@@ -184,57 +186,56 @@ class Client:
                 self.sleep(wait)
                 continue
             if not has_schema:
-                self._schemaless.add(asking.model)
+                self._schemaless.add(calls.model)
             return reply
 
-    def _once(self, asking: "_Question", question: Prompt, *, has_schema: bool) -> Reply:
+    def _call(self, calls: "_Calls", question: Prompt, *, has_schema: bool) -> Reply:
         """Make one call, if there is room for it, and write it down."""
-        most = most_of(asking.model, question, asking.price)
+        most = most_of(calls.model, question, calls.price)
         with self.budget.room_for(most):
             began = time.perf_counter()
             try:
-                reply = self._complete(asking.model, question, has_schema=has_schema)
+                reply = self._complete(calls.model, question, has_schema=has_schema)
             except Failed as error:
-                unsure = Usage(most.prompt_tokens, most.answer_tokens)
-                asking.keep(question, unsure if error.is_unsure else error.usage, began, str(error))
+                usage = error.usage
+                if error.is_unsure:
+                    usage = Usage(most.prompt_tokens, most.answer_tokens)
+                calls.record(question, usage, began, str(error))
                 raise
-            # who did not count is counted for, at the most
-            asked = reply.usage.prompt_tokens or most.prompt_tokens
-            said = reply.usage.answer_tokens or len(reply.text.encode(errors="replace"))
-            asking.keep(question, Usage(asked, said, reply.usage.usd), began, None)
+            # a model that did not count its tokens is charged the most
+            usage = Usage(
+                reply.usage.prompt_tokens or most.prompt_tokens,
+                reply.usage.answer_tokens or len(reply.text.encode(errors="replace")),
+                reply.usage.usd,
+            )
+            calls.record(question, usage, began, None)
             return reply
 
     def _complete(self, model: str, question: Prompt, *, has_schema: bool) -> Reply:
-        held = question.schema if has_schema else None
+        schema = question.schema if has_schema else None
         if (model_program := program_of(model)) is not None:
             return program.complete(
                 model_program,
                 dialect_of(model_program),
                 model,
                 question.messages,
-                schema=held,
+                schema=schema,
                 most_tokens=MOST_ANSWER_TOKENS,
                 timeout_s=self.limits.timeout_s,
             )
         return provider.complete(
             model,
             question.messages,
-            schema=held,
+            schema=schema,
             most_tokens=MOST_ANSWER_TOKENS,
             api_base=self.limits.api_base,
             timeout_s=self.limits.timeout_s,
         )
 
-    def _price(self, model: str) -> Price | None:
-        price = price_of(model)
-        if price is None:
-            self._note(price_note(model))
-        return price
-
-    def _note(self, what: str) -> None:
-        if what not in self._noted:
-            self._noted.add(what)
-            self.note(what)
+    def _note(self, text: str) -> None:
+        if text not in self._noted:
+            self._noted.add(text)
+            self.note(text)
 
 
 def make_client(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
@@ -281,8 +282,8 @@ def price_note(model: str) -> str:
 
 
 @dataclass
-class _Question:
-    """One question's calls."""
+class _Calls:
+    """The calls of one question."""
 
     client: Client
     purpose: str
@@ -291,18 +292,19 @@ class _Question:
     price: Price | None
     spent: Spent = field(default_factory=Spent)
 
-    def keep(self, question: Prompt, used: Usage, began: float, error: str | None) -> None:
+    def record(self, question: Prompt, usage: Usage, began: float, error: str | None) -> None:
         """Write a call down at once, and count it."""
-        asked, said = used.prompt_tokens, used.answer_tokens
-        priced = self.price.of(asked, said) if self.price else 0.0
+        priced = 0.0
+        if self.price:
+            priced = self.price.of(usage.prompt_tokens, usage.answer_tokens)
         called = Called(
             purpose=self.purpose,
             model=self.model,
             tier=self.tier,
             prompt_sha256=question.sha256,
-            prompt_tokens=asked,
-            answer_tokens=said,
-            cost_usd=priced if used.usd is None else used.usd,
+            prompt_tokens=usage.prompt_tokens,
+            answer_tokens=usage.answer_tokens,
+            cost_usd=priced if usage.usd is None else usage.usd,
             took_ms=round((time.perf_counter() - began) * 1_000),
             error=error,
         )
@@ -369,7 +371,7 @@ class Estimator:
         tokens = sum(estimate.prompt_tokens + estimate.answer_tokens for estimate in tiers.values())
         usd = _sum([estimate.usd_at_most for estimate in tiers.values()])
         calls = sum(estimate.calls for estimate in tiers.values())
-        asked = {"usd": usd or 0.0, "tokens": tokens, "calls": calls}
+        needed = {"usd": usd or 0.0, "tokens": tokens, "calls": calls}
         return Estimate(
             calls=calls,
             tokens=tokens,
@@ -377,9 +379,10 @@ class Estimator:
             tiers=tiers,
             left=left,
             fits=all(
-                room is None or asked[name.partition("_")[0]] <= room for name, room in left.items()
+                room is None or needed[name.partition("_")[0]] <= room
+                for name, room in left.items()
             ),
-            notes=tuple(self._notes(tiers)),
+            notes=tuple(self._notes(tiers.values())),
         )
 
     def _of(self, tier: ModelTier) -> TierEstimate:
@@ -392,29 +395,23 @@ class Estimator:
             usd_at_most=_sum([most.usd for most in calls]),
         )
 
-    def _notes(self, tiers: dict[ModelTier, TierEstimate]) -> list[str]:
+    def _notes(self, tiers: Collection[TierEstimate]) -> Iterator[str]:
         if not self._limits.is_set:
-            return ["no model is set: the job does without, and costs nothing"]
-        models = dict.fromkeys(estimate.model for estimate in tiers.values())
-        unknown = dict.fromkeys(
-            estimate.model for estimate in tiers.values() if estimate.usd_at_most is None
-        )
-        return [*_programs(models), *map(price_note, unknown)]
-
-
-def _programs(models: Iterable[str]) -> Iterator[str]:
-    """Yield which program would be asked, of those that are not asked over the network."""
-    for model in models:
-        if (model_program := program_of(model)) is not None:
-            description = model_program.description
-            yield (
-                f"{model} is asked through {description}, with the login there"
-                if description
-                else f"there is no program `{model_program.command}`: {model_program.cure}"
-            )
+            yield "no model is set: the job does without, and costs nothing"
+            return
+        for model in dict.fromkeys(estimate.model for estimate in tiers):
+            if (model_program := program_of(model)) is not None:
+                description = model_program.description
+                yield (
+                    f"{model} is asked through {description}, with the login there"
+                    if description
+                    else f"there is no program `{model_program.command}`: {model_program.cure}"
+                )
+        unpriced = [estimate.model for estimate in tiers if estimate.usd_at_most is None]
+        yield from map(price_note, dict.fromkeys(unpriced))
 
 
 def _sum(values: list[float | None]) -> float | None:
-    """Return the sum; None where one of them is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    """Return the sum; None where a value is not known."""
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None

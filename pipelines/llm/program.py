@@ -42,15 +42,15 @@ class Exit:
     @property
     def events(self) -> list[dict[str, Any]]:
         """The JSON objects among the lines of its output, in order."""
-        found = []
+        values = []
         for line in self.out.splitlines():
             with suppress(ValueError, RecursionError):
-                found.append(json.loads(line))
-        return [one for one in found if isinstance(one, dict)]
+                values.append(json.loads(line))
+        return [value for value in values if isinstance(value, dict)]
 
 
-def run(call: Call, given: str, timeout_s: float) -> Exit:
-    """Run a program with `given` on its standard input; return how it ended.
+def run(call: Call, question: str, timeout_s: float) -> Exit:
+    """Run a program with a question on its standard input; return how it ended.
 
     Raise TimeoutError where it takes longer, OSError where it cannot be started. Nothing of its
     process group is left in either case.
@@ -65,15 +65,16 @@ def run(call: Call, given: str, timeout_s: float) -> Exit:
         start_new_session=True,
     ) as process:
         try:
-            out, err = process.communicate(given.encode(errors="replace"), timeout=timeout_s)
+            out, err = process.communicate(question.encode(errors="replace"), timeout=timeout_s)
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
         finally:
-            _kill_group(process)
+            kill_group(process)
     return Exit(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
-def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+def kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a process with its group, in a session of its own; nothing if all of it has ended."""
     if sys.platform == "win32":
         process.kill()
     else:
@@ -114,18 +115,24 @@ def complete(
     path = program.path
     if path is None:
         raise Failed(f"{model}: there is no program `{program.command}`: {program.cure}")
-    instructions, prompt = _flatten(messages)
+    # the instructions go apart, all that follows them as one text
+    question = "\n\n".join(
+        f"You answered:\n{message['content']}"
+        if message["role"] == "assistant"
+        else message["content"]
+        for message in messages[1:]
+    )
     try:
         with tempfile.TemporaryDirectory(prefix="mnemolog-", ignore_cleanup_errors=True) as folder:
             call = dialect.call(
                 path,
                 Path(folder),
                 model=model.partition("/")[2],
-                instructions=instructions,
+                instructions=messages[0]["content"],
                 schema=schema,
                 most_tokens=most_tokens,
             )
-            reply = dialect.reply(model, run(call, prompt, timeout_s))
+            reply = dialect.reply(model, run(call, question, timeout_s))
     except TimeoutError:
         raise Failed(
             f"{model}: no answer within {timeout_s:g} s: `llm.timeout_s` sets how long it may take",
@@ -136,14 +143,3 @@ def complete(
         raise Failed(f"{model}: {path} cannot be run ({error.strerror}): {program.cure}") from None
     is_cut = reply.is_cut or len(reply.text) > MOST_TEXT
     return Reply(reply.text[:MOST_TEXT], reply.usage, is_cut)
-
-
-def _flatten(messages: list[Message]) -> tuple[str, str]:
-    """Return the instructions, and all that follows as one text."""
-    texts = [
-        f"You answered:\n{message['content']}"
-        if message["role"] == "assistant"
-        else message["content"]
-        for message in messages[1:]
-    ]
-    return messages[0]["content"], "\n\n".join(texts)

@@ -50,7 +50,7 @@ class Prompt:
 
     @property
     def sha256(self) -> str:
-        """The digest of all that is said, hex: the same question again has the same."""
+        """The digest of the messages, hex: the same question again has the same."""
         return sha256(msgspec.json.encode(self.messages)).hexdigest()
 
     @property
@@ -63,30 +63,30 @@ class Prompt:
         return size + len(msgspec.json.encode(self.schema)) + _OVERHEAD
 
     def again(self, text: str, wrong: str) -> "Prompt":
-        """Return the question once more, told what was wrong with an answer."""
+        """Return the question once more, with what was wrong with an answer."""
         why = sanitize(wrong)  # which may quote the answer, and that the data
-        told = f"That was no valid answer: {why}. {_ENDS} One JSON object, nothing else."
+        correction = f"That was no valid answer: {why}. {_ENDS} One JSON object, nothing else."
         more = [
-            {"role": "assistant", "content": sanitize(text[:_MOST_SAID]) or "(nothing)"},
-            {"role": "user", "content": told},
+            {"role": "assistant", "content": sanitize(text[:_MOST_QUOTED]) or "(nothing)"},
+            {"role": "user", "content": correction},
         ]
         return Prompt([*self.messages, *more], self.schema)
 
 
-_MOST_SAID = 2_000  # characters of a wrong answer that a model is shown again
+_MOST_QUOTED = 2_000  # characters of a wrong answer that a model is shown again
 
 
 def make_prompt(instructions: str, data: str, schema: dict[str, Any]) -> Prompt:
     """Return the messages that ask for a value of a schema about some data."""
-    held = sanitize(data)
-    mark = sha256(held.encode(errors="replace")).hexdigest()[:16]
+    sanitized = sanitize(data)
+    mark = sha256(sanitized.encode(errors="replace")).hexdigest()[:16]
     begins, ends = f"BEGIN OF DATA {mark}", f"END OF DATA {mark}"
-    written = msgspec.json.encode(schema["schema"]).decode()
-    rules = _RULES.format(begins=begins, ends=ends, schema=written)
+    schema_json = msgspec.json.encode(schema["schema"]).decode()
+    rules = _RULES.format(begins=begins, ends=ends, schema=schema_json)
     return Prompt(
         [
             {"role": "system", "content": f"{redact(instructions).strip()}\n{rules}".strip()},
-            {"role": "user", "content": f"{begins}\n{held}\n{ends}\n{_ENDS}"},
+            {"role": "user", "content": f"{begins}\n{sanitized}\n{ends}\n{_ENDS}"},
         ],
         schema,
     )
@@ -99,9 +99,9 @@ def json_lines(rows: Iterable[object]) -> str:
 
 def sanitize(data: str) -> str:
     """Return data without secrets, blocks of ours, hidden characters and anybody's delimiters."""
-    held = redact(_HIDDEN.sub("", frame.strip(data)))
-    held = _MARK.sub(lambda match: match[0].replace(" ", "_"), held)
-    return _CHAT.sub(lambda match: f"({match[0][1:-1].strip('<>|[]') or 'mark'})", held)
+    text = redact(_HIDDEN.sub("", frame.strip(data)))
+    text = _MARK.sub(lambda match: match[0].replace(" ", "_"), text)
+    return _CHAT.sub(lambda match: f"({match[0][1:-1].strip('<>|[]') or 'mark'})", text)
 
 
 # OpenAI's strict mode takes less than JSON Schema: every property is required, no others are
@@ -110,7 +110,7 @@ def sanitize(data: str) -> str:
 
 T = TypeVar("T")
 
-_KNOWN = frozenset(
+_KEYWORDS = frozenset(
     "type properties required enum const anyOf items description $ref $defs".split()
 ) | {"additionalProperties"}
 _FENCED = re.compile(r"```[a-zA-Z]*[ \t]*\n(.*?)```", re.DOTALL)
@@ -123,49 +123,48 @@ class NoAnswer(ModelError):
 
 def strict_schema(answer: type[object]) -> dict[str, Any]:
     """Return the schema of a struct with its name, as `response_format` wants it."""
-    whole = msgspec.json.schema(answer)
-    known = whole.get("$defs", {})
-    root = whole
-    if "$ref" in whole:  # its root has to be an object, not a reference
-        root = known[whole["$ref"].rpartition("/")[2]]
-    found = _strict_subset(root)
-    rest = {name: _strict_subset(one) for name, one in known.items() if one is not root}
-    if rest:
-        found["$defs"] = rest
-    return {"name": answer.__name__, "strict": True, "schema": found}
+    root = msgspec.json.schema(answer)
+    types = root.get("$defs", {})
+    if "$ref" in root:  # its root has to be an object, not a reference
+        root = types[root["$ref"].rpartition("/")[2]]
+    schema = _strict_subset(root)
+    others = {name: _strict_subset(type_) for name, type_ in types.items() if type_ is not root}
+    if others:
+        schema["$defs"] = others
+    return {"name": answer.__name__, "strict": True, "schema": schema}
 
 
 def _strict_subset(schema: Any) -> Any:
     """Return a schema with what a strict reader does not know left out."""
     if not isinstance(schema, dict):
         return schema
-    found: dict[str, Any] = {}
+    subset: dict[str, Any] = {}
     for key, value in schema.items():
-        if key not in _KNOWN:
+        if key not in _KEYWORDS:
             continue
         if key in ("properties", "$defs"):
-            found[key] = {name: _strict_subset(one) for name, one in value.items()}
+            subset[key] = {name: _strict_subset(type_) for name, type_ in value.items()}
         elif key == "anyOf":
-            found[key] = [_strict_subset(one) for one in value]
+            subset[key] = [_strict_subset(type_) for type_ in value]
         else:
-            found[key] = _strict_subset(value)
-    if "properties" in found:
-        found["required"] = list(found["properties"])
-        found["additionalProperties"] = False
-    return found
+            subset[key] = _strict_subset(value)
+    if "properties" in subset:
+        subset["required"] = list(subset["properties"])
+        subset["additionalProperties"] = False
+    return subset
 
 
 def parse_answer(text: str, answer: type[T]) -> T:
-    """Return what a model said as a value, its texts without secrets and blocks of ours; JSON in a
+    """Return a model's answer as a value, its texts without secrets and blocks of ours; JSON in a
     fence or among words will do.
 
-    Raise NoAnswer saying what is wrong with it.
+    Raise NoAnswer with what is wrong with it.
     """
     words = text.rpartition(_THOUGHT)[2].strip()
     for candidate in _candidates(words):
         try:
-            held = _clean(msgspec.json.decode(candidate))
-            return msgspec.convert(held, answer, strict=False)
+            value = _clean(msgspec.json.decode(candidate))
+            return msgspec.convert(value, answer, strict=False)
         except msgspec.ValidationError as error:
             raise NoAnswer(f"the JSON does not fit the schema: {error}") from None
         except RecursionError:
@@ -175,15 +174,15 @@ def parse_answer(text: str, answer: type[T]) -> T:
     raise NoAnswer("there is no JSON object in it" if words else "it is empty")
 
 
-def _clean(said: Any) -> Any:
-    """Return a JSON value with its texts as they may be kept."""
-    if isinstance(said, str):
-        return redact(frame.strip(said))
-    if isinstance(said, list):
-        return [_clean(one) for one in said]
-    if isinstance(said, dict):
-        return {redact(name): _clean(one) for name, one in said.items()}
-    return said
+def _clean(value: Any) -> Any:
+    """Return a JSON value with its texts as they may be stored."""
+    if isinstance(value, str):
+        return redact(frame.strip(value))
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {redact(name): _clean(item) for name, item in value.items()}
+    return value
 
 
 def _candidates(text: str) -> list[str]:

@@ -44,7 +44,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said, and what it used for it."""
+    """A model's text, and the tokens it used for it."""
 
     text: str
     usage: Usage
@@ -91,16 +91,16 @@ def complete(
     litellm = _litellm()
     from openai import OpenAIError  # what all of litellm's errors are
 
-    asked: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": most_tokens}
+    request: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": most_tokens}
     if schema is not None:
-        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+        request["response_format"] = {"type": "json_schema", "json_schema": schema}
     if api_base:
-        asked["api_base"] = api_base
+        request["api_base"] = api_base
         if "OPENAI_API_KEY" not in os.environ:
-            asked["api_key"] = _NO_KEY
+            request["api_key"] = _NO_KEY
     try:
         answer = litellm.completion(
-            **asked,
+            **request,
             temperature=0,
             drop_params=True,  # some take no temperature, some no schema: the prompt says it too
             timeout=timeout_s,
@@ -115,8 +115,8 @@ def complete(
 def price(model: str) -> Price | None:
     """Return a model's price on litellm's own list; None for one that is not on it."""
     prices = _litellm().model_cost
-    known = prices.get(model) or prices.get(model.partition("/")[2]) or {}
-    prompt, answer = known.get("input_cost_per_token"), known.get("output_cost_per_token")
+    entry = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    prompt, answer = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if prompt is None or answer is None:
         return None
     return Price(float(prompt), float(answer))
@@ -139,9 +139,9 @@ def _reply(model: str, answer: Any) -> Reply:
 
 
 def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
-    """Return an error of litellm's in our own words, and what can be done about it."""
+    """Return an error of litellm's in our own words, with its cure."""
     chain = list(_causes(error))
-    causes = {type(one).__name__ for one in chain}
+    causes = {type(cause).__name__ for cause in chain}
     status = getattr(error, "status_code", None)
     # litellm gives a status of its own to what never was an answer; one that was has headers
     headers: Mapping[str, str] | None = getattr(error, "litellm_response_headers", None)
@@ -157,7 +157,8 @@ def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
             is_worth_repeating=True,
             is_unsure=True,
         )
-    if causes & _MISUSED or (headers is None and any(_KEYLESS.search(str(one)) for one in chain)):
+    is_keyless = headers is None and any(_KEYLESS.search(str(cause)) for cause in chain)
+    if is_keyless or causes & _MISUSED:
         return Failed(
             f"{model}: {type(error).__name__}: nothing was sent: is its key set in the "
             "provider's own variable, e.g. OPENAI_API_KEY, and is `llm.api_base` a URL?"
@@ -179,14 +180,14 @@ _KEYLESS = re.compile(r"missing.{0,30}(?:credentials|api.key)", re.IGNORECASE)
 def _status_failure(
     model: str, error: Exception, status: object, headers: Mapping[str, str]
 ) -> Failed:
-    """Return why a provider that was reached did not answer."""
+    """Return the error of a provider that was reached and did not answer."""
     name = f"{model}: {type(error).__name__}"
     match status:
         case 429 if getattr(error, "code", None) != "insufficient_quota":
             wait_s = _seconds(headers.get("retry-after"))
-            asked = "" if wait_s is None else f", asks to wait {wait_s:g} s"
+            wait = "" if wait_s is None else f", asks to wait {wait_s:g} s"
             return Failed(
-                f"{name}: too many requests{asked}", is_worth_repeating=True, wait_s=wait_s
+                f"{name}: too many requests{wait}", is_worth_repeating=True, wait_s=wait_s
             )
         case 429:
             return Failed(f"{name}: its account has nothing left to spend")

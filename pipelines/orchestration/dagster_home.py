@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from pipelines.llm.program import kill_group
 from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.files import make_folder, replace_file
@@ -72,13 +73,9 @@ def prepare_home(settings: Settings) -> Path:
     home = settings.dagster_home.absolute()
     make_folder(home)
     settings_file = home / "dagster.yaml"
-    if not settings_file.exists() or _digest(settings_file) in _OLDER:
+    if not settings_file.exists() or sha256(settings_file.read_bytes()).hexdigest() in _OLDER:
         replace_file(settings_file, _YAML.encode())
     return home
-
-
-def _digest(path: Path) -> str:
-    return sha256(path.read_bytes()).hexdigest()
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -168,17 +165,8 @@ def _pages(settings: Settings, port: int) -> Iterator[subprocess.Popen[bytes]]:
             process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_S)
-        _kill_all(process)
-
-
-def _kill_all(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the group; nothing, where it ended as asked."""
-    if sys.platform == "win32":
-        process.kill()
-    else:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        kill_group(process)
+        process.wait()
 
 
 @contextmanager
@@ -188,9 +176,11 @@ def interruptible() -> Iterator[None]:
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {one: signal.signal(one, interrupt) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
