@@ -103,18 +103,19 @@ def event_log(
 ) -> dg.MaterializeResult[None]:
     with retry_or_fail(context.retry_number):
         began = time.perf_counter()
-        made = tenant_store.start(full=config.full, accepts=config.accepts)
-        shown = metadata.log_metadata(log_queries.daily_counts(made.log, made.watermark))
-        context.log.info(f"{made.tenant.name}: building up to event {made.watermark}")
+        candidate = tenant_store.start(full=config.full, accepts=config.accepts)
+        tenant, watermark = candidate.tenant, candidate.watermark
+        counts = metadata.log_metadata(log_queries.daily_counts(candidate.log, watermark))
+        context.log.info(f"{tenant.name}: building up to event {watermark}")
         return dg.MaterializeResult(
-            metadata=shown
+            metadata=counts
             | {
-                "watermark": dg.MetadataValue.int(made.watermark),
-                "bytes": dg.MetadataValue.int(made.tenant.log.stat().st_size),
+                "watermark": dg.MetadataValue.int(watermark),
+                "bytes": dg.MetadataValue.int(tenant.log.stat().st_size),
                 "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
-                "path": dg.MetadataValue.path(made.tenant.log),
+                "path": dg.MetadataValue.path(tenant.log),
             },
-            data_version=dg.DataVersion(str(made.watermark)),
+            data_version=dg.DataVersion(str(watermark)),
         )
 
 
@@ -123,7 +124,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
 
     @dg.asset(
         name=projection.name,
-        deps=[_asset_name(name) for name in projection.inputs],
+        deps=["event_log" if name == "log" else name for name in projection.inputs],
         group_name=GROUP,
         partitions_def=TENANTS,
         kinds={"arrow"},
@@ -143,25 +144,21 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         with retry_or_fail(context.retry_number):
             began = time.perf_counter()
-            made = tenant_store.resume()
-            wanted = next(other for other in made.projections if other.name == projection.name)
-            ref, tables = build.step(made, wanted, context.log.info)
-            results = build.check(made, wanted, tables)
-            if failed := [f"{result.name}: {result.reason}" for result in results if result.stops]:
-                now = wall_clock()
-                build.refuse(made, now)
-                for entry in build.take_out(made, results, now):
-                    context.log.error(f"quarantined {entry.id}: the next run builds without it")
+            candidate = tenant_store.resume()
+            wanted = next(other for other in candidate.projections if other.name == projection.name)
+            ref, tables = build.step(candidate, wanted, context.log.info)
+            results = build.check(candidate, wanted, tables)
+            if refusal := _refuse(context, candidate, results, wall_clock()):
                 # without a materialization the tenant's partition is failed, and not green
                 yield from map(_check_result, results)
-                raise BuildRefused("; ".join(failed))
+                raise refusal
             yield dg.MaterializeResult(
                 metadata=metadata.projection_metadata(
-                    made,
+                    candidate,
                     ref,
                     tables,
                     time.perf_counter() - began,
-                    reused=_is_served(made, ref),
+                    reused=_is_served(candidate, ref),
                     quotes=tenant_store.quotes,
                 ),
                 check_results=[*map(_check_result, results)],
@@ -189,20 +186,16 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, tenant_store: TenantStore
     ) -> dg.MaterializeResult[None]:
         with retry_or_fail(context.retry_number):
-            made = tenant_store.resume()
-            published = build.publish(made, build.load_checks(made), wall_clock())
+            candidate = tenant_store.resume()
+            published = build.publish(candidate, build.load_checks(candidate), wall_clock())
             return dg.MaterializeResult(
                 metadata=metadata.manifest_metadata(
-                    made, published, past_values(context, metadata.ROWS)
+                    candidate, published, past_values(context, ROWS)
                 ),
                 data_version=dg.DataVersion(str(published.number)),
             )
 
     return published_manifest
-
-
-def _asset_name(of_input: str) -> str:
-    return "event_log" if of_input == "log" else of_input
 
 
 def _check_result(result: CheckResult) -> dg.AssetCheckResult:
@@ -216,10 +209,29 @@ def _check_result(result: CheckResult) -> dg.AssetCheckResult:
     )
 
 
-def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
-    """Whether the step took the served snapshot over, because nothing it depends on changed."""
+def _refuse(
+    context: dg.AssetExecutionContext,
+    candidate: build.Build,
+    results: Sequence[CheckResult],
+    now: int,
+) -> BuildRefused | None:
+    """Refuse a build whose checks failed, and quarantine the memories that failed alone.
+
+    Return the error to raise; None where no check stops the build.
+    """
+    failed = [f"{result.name}: {result.reason}" for result in results if result.stops]
+    if not failed:
+        return None
+    build.refuse(candidate, now)
+    for entry in build.take_out(candidate, results, now):
+        context.log.error(f"quarantined {entry.id}: the next run builds without it")
+    return BuildRefused("; ".join(failed))
+
+
+def _is_served(candidate: build.Build, ref: SnapshotRef) -> bool:
+    """Return whether the step reused the served snapshot: nothing it depends on changed."""
     try:
-        served = manifests.current(made.tenant).projections.get(ref.projection)
+        served = manifests.current(candidate.tenant).projections.get(ref.projection)
     except SnapshotError:
         return False
     return served is not None and served.parts == ref.parts
@@ -230,6 +242,18 @@ def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
 # The result is stored in the manifest as a check, with those of earlier builds, so that `mnemolog
 # canaries` and `doctor` show the trend without Dagster. A few lost canaries are a warning; if most
 # are lost, the build is refused.
+
+
+_CANARY_CHECKS = {
+    CANARIES: "Recall finds memories by their own words.",
+    EXPECTED: "Pinned questions bring back what they did.",
+    SAME_MODEL: "The model makes the vectors that are there.",
+    UPGRADE: "A new version answers as the one before.",
+    SETTINGS: "A setting changed by hand keeps past answers.",
+    ONLY_VISIBLE: "What nobody may see does not come back.",
+    PAST_ANSWERS: "Past questions bring back what they did.",
+    NEWCOMERS: "New memories leave past answers in place.",
+}
 
 
 def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
@@ -244,26 +268,8 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         owners=OWNERS,
         tags={"layer": "quality"},
         check_specs=[
-            check_spec(
-                CANARIES, CANARIES, "Recall finds memories by their own words.", blocking=True
-            ),
-            check_spec(EXPECTED, CANARIES, "Pinned questions bring back what they did."),
-            check_spec(
-                SAME_MODEL, CANARIES, "The model makes the vectors that are there.", blocking=True
-            ),
-            check_spec(
-                UPGRADE, CANARIES, "A new version answers as the one before.", blocking=True
-            ),
-            check_spec(SETTINGS, CANARIES, "A setting changed by hand keeps past answers."),
-            check_spec(
-                ONLY_VISIBLE, CANARIES, "What nobody may see does not come back.", blocking=True
-            ),
-            check_spec(
-                PAST_ANSWERS, CANARIES, "Past questions bring back what they did.", blocking=True
-            ),
-            check_spec(
-                NEWCOMERS, CANARIES, "New memories leave past answers in place.", blocking=True
-            ),
+            check_spec(name, CANARIES, text, blocking=name not in (EXPECTED, SETTINGS))
+            for name, text in _CANARY_CHECKS.items()
         ],
         description="Asks for memories by their own words: does recall work over the candidate?",
     )
@@ -273,56 +279,50 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         choices: dg.ResourceParam[Choices],
     ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         with retry_or_fail(context.retry_number):
-            made, now = tenant_store.resume(), wall_clock()
-            candidate = build.candidate_manifest(made, (), now)
-            outcome = canaries.over(made.tenant, candidate, made.embedder, choices, now)
-            result = canaries.result(outcome, now, *build.last_published(made.tenant))
-            pinned = expectations.check(
-                made.log, made.tenant, candidate, made.embedder, choices, now
-            )
-            past = past_answers.check(made, candidate, choices)
-            build.save_checks(made, [*past, result, *pinned])
-            shown = _canary_metadata(outcome, canaries.trend(result), quotes=choices.dagster_texts)
+            candidate, now = tenant_store.resume(), wall_clock()
+            log, tenant, embedder = candidate.log, candidate.tenant, candidate.embedder
+            manifest = build.candidate_manifest(candidate, (), now)
+            outcome = canaries.over(tenant, manifest, embedder, choices, now)
+            result = canaries.result(outcome, now, *build.last_published(tenant))
+            pinned = expectations.check(log, tenant, manifest, embedder, choices, now)
+            past = past_answers.check(candidate, manifest, choices)
+            build.save_checks(candidate, [*past, result, *pinned])
+            quotes = choices.dagster_texts
+            outcome_metadata = _canary_metadata(outcome, canaries.trend(result), quotes=quotes)
+            severity = dg.AssetCheckSeverity.WARN
+            if outcome.is_refused:  # a blocking check blocks only with an error
+                severity = dg.AssetCheckSeverity.ERROR
             check = dg.AssetCheckResult(
                 check_name=CANARIES,
                 passed=not outcome.is_doubted,
-                severity=_canary_severity(outcome),
+                severity=severity,
                 description=result.detail,
-                metadata={"missed": shown["missed"]},
+                metadata={"missed": outcome_metadata["missed"]},
             )
             if not result.passed:
-                build.refuse(made, now)
+                build.refuse(candidate, now)
                 yield check
                 raise BuildRefused(f"{CANARIES}: {result.detail}")
-            checks = [check, _expected_result(pinned, quotes=choices.dagster_texts)]
+            checks = [check, _expected_result(pinned, quotes=quotes)]
             checks += map(_check_result, [*past, *_unasked(past)])
-            if failed := [check_result for check_result in past if check_result.stops]:
-                build.refuse(made, now)
-                for entry in build.take_out(made, past, now):
-                    context.log.error(f"quarantined {entry.id}: the next run builds without it")
+            if refusal := _refuse(context, candidate, past, now):
                 yield from checks
-                raise BuildRefused(
-                    "; ".join(
-                        f"{check_result.name}: {check_result.reason}" for check_result in failed
-                    )
-                )
-            yield dg.MaterializeResult(metadata=shown, check_results=checks)
+                raise refusal
+            yield dg.MaterializeResult(metadata=outcome_metadata, check_results=checks)
 
     return ask
 
 
 def _unasked(results: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the checks that had nothing to ask: one that is declared must be told."""
-    names = {SAME_MODEL, ONLY_VISIBLE, UPGRADE, SETTINGS, PAST_ANSWERS, NEWCOMERS} - {
-        result.name for result in results
-    }
+    names = _CANARY_CHECKS.keys() - {CANARIES, EXPECTED} - {result.name for result in results}
     return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]
 
 
 def _expected_result(pinned: Sequence[CheckResult], *, quotes: bool) -> dg.AssetCheckResult:
-    """Return what the pinned questions said; a question is quoted only where texts may be."""
-    missed = [one for result in pinned for one in result.metadata["missed"]]
-    lines = (f"- {one['id']}: {one['question']}" if quotes else f"- {one['id']}" for one in missed)
+    """Return the result of the pinned questions; one is quoted only where texts may be."""
+    missed = [pin for result in pinned for pin in result.metadata["missed"]]
+    lines = (f"- {pin['id']}: {pin['question']}" if quotes else f"- {pin['id']}" for pin in missed)
     return dg.AssetCheckResult(
         check_name=EXPECTED,
         passed=not missed,
@@ -335,22 +335,16 @@ def _expected_result(pinned: Sequence[CheckResult], *, quotes: bool) -> dg.Asset
     )
 
 
-def _canary_severity(outcome: Outcome) -> dg.AssetCheckSeverity:
-    """A blocking check blocks only with an error."""
-    return dg.AssetCheckSeverity.ERROR if outcome.is_refused else dg.AssetCheckSeverity.WARN
-
-
 def _canary_metadata(outcome: Outcome, trend: Sequence[Point], *, quotes: bool) -> Metadata:
     """Return the metadata of the canaries; a question is made of its memory's own words."""
     lines = (
         f"- {canary.id}: {canary.question}" if quotes else f"- {canary.id}"
         for canary in outcome.missed
     )
-    missed = "\n".join(lines)
     return {
         "asked": dg.MetadataValue.int(outcome.asked),
         "came back": dg.MetadataValue.int(outcome.hits),
-        "missed": dg.MetadataValue.md(missed or "none"),
+        "missed": dg.MetadataValue.md("\n".join(lines) or "none"),
         "plot": line_plot(
             "% of the canaries that came back",
             [at for at, _, _ in trend],
@@ -470,9 +464,11 @@ def past_recalls(
         with EventLog(tenant.log) as log:
             page = receipts.page(log, receipts.Wanted(), config.most, most=10 * config.most)
             replays = list(replay(log, embedder, page.receipts, choices))
-        counts = Counter(one.verdict for one in replays)
-        skipped = Counter(one.why for one in replays if one.verdict == "skipped")
-        changed = "\n".join(f"- {one.receipt.id}" for one in replays if one.verdict == "changed")
+        counts = Counter(replayed.verdict for replayed in replays)
+        skipped = Counter(replayed.why for replayed in replays if replayed.verdict == "skipped")
+        changed = "\n".join(
+            f"- {replayed.receipt.id}" for replayed in replays if replayed.verdict == "changed"
+        )
         text = f"{counts['same']} of {counts['same'] + counts['changed']} recalls are as they were"
         check = dg.AssetCheckResult(
             check_name=AS_THEY_WERE,
@@ -535,13 +531,19 @@ def recall_quality(
             quality = selftest.measure_quality(choices, Path(home), cache=cache)
         for shortfall in quality.shortfalls:
             context.log.warning(shortfall)
-        shown: Metadata = {
-            "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
-            "embedder": dg.MetadataValue.text(choices.embedder),
-        }
+        check = dg.AssetCheckResult(
+            check_name=CHECK,
+            passed=not quality.shortfalls,
+            severity=dg.AssetCheckSeverity.WARN,
+            description="; ".join(quality.shortfalls) or "every figure is above its floor",
+        )
         return dg.MaterializeResult(
-            metadata=shown | _quality_metadata(quality, past_values(context, RECALL)),
-            check_results=[_quality_check(quality)],
+            metadata={
+                "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
+                "embedder": dg.MetadataValue.text(choices.embedder),
+                **_quality_metadata(quality, past_values(context, RECALL)),
+            },
+            check_results=[check],
         )
 
 
@@ -559,15 +561,6 @@ nightly_quality = dg.ScheduleDefinition(
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Runs the check set every night, to show what an update or a setting changed.",
 )
-
-
-def _quality_check(quality: Quality) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        check_name=CHECK,
-        passed=not quality.shortfalls,
-        severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(quality.shortfalls) or "every figure is above its floor",
-    )
 
 
 def _quality_metadata(quality: Quality, before: list[tuple[int, float]]) -> Metadata:
@@ -588,7 +581,7 @@ def _quality_metadata(quality: Quality, before: list[tuple[int, float]]) -> Meta
 
 
 def _quality_table(quality: Quality) -> Iterator[str]:
-    """Yield the lines of a Markdown table of all that was measured."""
+    """Yield the lines of a Markdown table of all figures."""
     yield "| | queries | recall@1 | recall@5 | mrr@10 |"
     yield "|---|---|---|---|---|"
     rows = {

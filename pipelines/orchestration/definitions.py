@@ -66,37 +66,39 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 def job_definitions() -> list[UnresolvedAssetJobDefinition]:
     """Return one Dagster job for each of ours, and one that runs them all in order."""
     names = job_order()
-    together = {LEARN: (names, "All jobs of one tenant, one after the other.")} if names else {}
-    ours = {name: ((name,), find_job(name).does) for name in names} | together
-    return [_job(name, assets, does) for name, (assets, does) in ours.items()]
+    ours: dict[str, tuple[tuple[str, ...], str]] = {
+        name: ((name,), find_job(name).does) for name in names
+    }
+    if names:
+        ours[LEARN] = (names, "All jobs of one tenant, one after the other.")
+    return [
+        dg.define_asset_job(
+            dagster_name(name),
+            selection=dg.AssetSelection.assets(*map(key_of, assets)),
+            hooks=HOOKS,
+            config=_QUIET,
+            tags={"mnemolog/group": LEARNING_GROUP},
+            description=does,
+        )
+        for name, (assets, does) in ours.items()
+    ]
 
 
 def job_schedules(
-    known: Sequence[UnresolvedAssetJobDefinition], on: Set[str]
+    jobs: Sequence[UnresolvedAssetJobDefinition], on: Set[str]
 ) -> list[dg.ScheduleDefinition]:
     """Return a schedule for each of some jobs; those of the names in `on` are running."""
     return [
-        _schedule(name, one, is_on=name in on)
-        for one in known
+        _schedule(name, job, is_on=name in on)
+        for job in jobs
         for name in CRON
-        if one.name == dagster_name(name)
+        if job.name == dagster_name(name)
     ]
 
 
 def dagster_name(name: str) -> str:
     """Return Dagster's name for a job of ours: the bare name may be a projection's."""
     return name if name == LEARN else f"{LEARN}_{name}"
-
-
-def _job(name: str, assets: Sequence[str], does: str) -> UnresolvedAssetJobDefinition:
-    return dg.define_asset_job(
-        dagster_name(name),
-        selection=dg.AssetSelection.assets(*map(key_of, assets)),
-        hooks=HOOKS,
-        config=_QUIET,
-        tags={"mnemolog/group": LEARNING_GROUP},
-        description=does,
-    )
 
 
 def _schedule(
@@ -116,17 +118,18 @@ def _schedule(
     def by_night(
         context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
     ) -> list[dg.RunRequest] | dg.SkipReason:
-        there = list(list_tenants(memory_home))
-        kept = {tenant.name: load_switches(tenant) for tenant in there}
-        for switches in kept.values():
+        names = []
+        for tenant in list_tenants(memory_home):
+            switches = load_switches(tenant)
             if switches.problem:
                 context.log.warning(switches.problem)
-        wanted = [name for name, one in kept.items() if ours in one.on]
-        if not wanted:
+            if ours in switches.on:
+                names.append(tenant.name)
+        if not names:
             return dg.SkipReason(f"no tenant has it on: `mnemolog jobs on {ours}`")
-        context.instance.add_dynamic_partitions(str(TENANTS.name), wanted)
+        context.instance.add_dynamic_partitions(str(TENANTS.name), names)
         day = f"{context.scheduled_execution_time:%Y-%m-%d}"
-        return [dg.RunRequest(f"{ours}:{name}:{day}", partition_key=name) for name in wanted]
+        return [dg.RunRequest(f"{ours}:{name}:{day}", partition_key=name) for name in names]
 
     return by_night
 
@@ -175,16 +178,13 @@ def prune(
         is_old = record.create_timestamp.replace(tzinfo=UTC) < before
         if place >= keep and is_old and run.is_finished and not is_last_good:
             instance.delete_run(run.run_id)
-            _drop_files(Path(instance.root_directory), run.run_id)
+            # it only empties the run's own database, and leaves its captured output
+            home = Path(instance.root_directory)
+            for path in (home / "history" / "runs").glob(f"{run.run_id}.db*"):
+                path.unlink(missing_ok=True)
+            shutil.rmtree(home / "storage" / run.run_id, ignore_errors=True)
             dropped.append(run.run_id)
     return dropped
-
-
-def _drop_files(dagster_home: Path, run_id: str) -> None:
-    """Delete the run's own database, which `delete_run` only empties, and its captured output."""
-    for path in (dagster_home / "history" / "runs").glob(f"{run_id}.db*"):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(dagster_home / "storage" / run_id, ignore_errors=True)
 
 
 LOOK_EVERY_S = 60
@@ -199,8 +199,7 @@ _UNDER_WAY = [
 build_memory = dg.define_asset_job(
     "build_memory",
     selection=dg.AssetSelection.groups(GROUP),
-    # a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
-    config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+    config=_QUIET,
     hooks=HOOKS,
     description="Build every projection of one tenant, check them, publish the manifest.",
 )
@@ -216,9 +215,9 @@ def log_head(
     context: dg.SensorEvaluationContext, memory_home: dg.ResourceParam[Path]
 ) -> dg.SensorResult:
     """Request one run for each tenant whose log moved on; recalls alone move nothing."""
-    there = list(list_tenants(memory_home))
+    tenants = list(list_tenants(memory_home))
     requests = []
-    for tenant in there:
+    for tenant in tenants:
         try:
             with build.lock(tenant):
                 _fail_dead_runs(context.instance, tenant)
@@ -231,10 +230,12 @@ def log_head(
             if mark is not None:
                 requests.append(dg.RunRequest(f"{tenant.name}:{mark}", partition_key=tenant.name))
     _free_pool_slots(context.instance)
+    partitions = set(context.instance.get_dynamic_partitions(str(TENANTS.name)))
+    new = [tenant.name for tenant in tenants if tenant.name not in partitions]
     return dg.SensorResult(
         run_requests=requests,
-        dynamic_partitions_requests=_new_partitions(context.instance, there),
-        skip_reason=None if requests else f"{len(there)} tenants, nothing new in any log",
+        dynamic_partitions_requests=[TENANTS.build_add_request(new)] if new else [],
+        skip_reason=None if requests else f"{len(tenants)} tenants, nothing new in any log",
     )
 
 
@@ -247,11 +248,11 @@ def log_head(
 def nightly(
     context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
 ) -> Iterator[dg.RunRequest]:
-    there = list(list_tenants(memory_home))
-    context.instance.add_dynamic_partitions(str(TENANTS.name), [other.name for other in there])
-    for tenant in there:
-        key = f"{tenant.name}:{context.scheduled_execution_time:%Y-%m-%d}"
-        yield dg.RunRequest(key, partition_key=tenant.name)
+    names = [tenant.name for tenant in list_tenants(memory_home)]
+    context.instance.add_dynamic_partitions(str(TENANTS.name), names)
+    for name in names:
+        key = f"{name}:{context.scheduled_execution_time:%Y-%m-%d}"
+        yield dg.RunRequest(key, partition_key=name)
 
 
 weekly_prune = dg.ScheduleDefinition(
@@ -272,14 +273,6 @@ def _head_to_build(tenant: Tenant) -> int | None:
     except SnapshotError:
         published = -1
     return mark if mark > published else None
-
-
-def _new_partitions(
-    instance: dg.DagsterInstance, there: list[Tenant]
-) -> list[dg.AddDynamicPartitionsRequest]:
-    known = set(instance.get_dynamic_partitions(str(TENANTS.name)))
-    new = [tenant.name for tenant in there if tenant.name not in known]
-    return [TENANTS.build_add_request(new)] if new else []
 
 
 def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:

@@ -309,10 +309,9 @@ def _describe(table: str, column: str) -> str | None:
 
 
 def describe(projection: Projection) -> str:
-    """Return what a projection is for, what it is made from, and its tables, as Markdown."""
-    made_from = " and ".join(
-        f"`{'event_log' if one == 'log' else one}`" for one in projection.inputs
-    )
+    """Return a projection's purpose, inputs and tables as Markdown."""
+    inputs = ("event_log" if name == "log" else name for name in projection.inputs)
+    made_from = " and ".join(f"`{name}`" for name in inputs)
     tables = (
         f"- `{name}`: {TABLES.get(f'{projection.name}.{name}') or TABLES[name]}"
         for name in projection.schemas

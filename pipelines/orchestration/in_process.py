@@ -81,9 +81,9 @@ def logger(report: Report) -> dg.LoggerDefinition:
     """Return a logger that hands each event to `report` and writes nothing itself."""
 
     def progress(_: dg.InitLoggerContext) -> logging.Logger:
-        made = logging.Logger("mnemolog.progress", logging.DEBUG)
-        made.addHandler(_Handler(report))
-        return made
+        progress_logger = logging.Logger("mnemolog.progress", logging.DEBUG)
+        progress_logger.addHandler(_Handler(report))
+        return progress_logger
 
     return dg.LoggerDefinition(progress, description="progress, in place of console output")
 
@@ -130,21 +130,18 @@ def build(
     )
     for _ in range(MOST_ROUNDS):
         result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
-        if result.success or not _has_only_quarantined(result):
+        failed = _blocking_checks(result)
+        # another run builds without the memories that are quarantined now
+        is_retried = failed and all(QUARANTINED in check.metadata for check in failed)
+        if result.success or not is_retried:
             break
     if not result.success:
         raise failure_reason(result)
-    (made,) = result.asset_materializations_for_node("published_manifest")
-    number = made.metadata["manifest"].value
+    (materialization,) = result.asset_materializations_for_node("published_manifest")
+    number = materialization.metadata["manifest"].value
     return next(
         manifest for manifest in manifests.list_manifests(tenant) if manifest.number == number
     )
-
-
-def _has_only_quarantined(result: dg.ExecuteInProcessResult) -> bool:
-    """Return whether checks failed only on memories that another run builds without."""
-    failed = _blocking_checks(result)
-    return bool(failed) and all(QUARANTINED in one.metadata for one in failed)
 
 
 def execute(
@@ -156,7 +153,7 @@ def execute(
     *,
     wait_s: float,
 ) -> dg.ExecuteInProcessResult:
-    """Run one of Dagster's jobs for a tenant; return how it went, also where it failed."""
+    """Run one of Dagster's jobs for a tenant; return its result, also where it failed."""
     loggers = {"console": logger(report)}
     with dagster_home.instance(settings) as instance:
         instance.add_dynamic_partitions(str(TENANTS.name), [tenant.name])
@@ -179,17 +176,22 @@ def failure_reason(result: dg.ExecuteInProcessResult) -> MnemologError:
     Raise KeyboardInterrupt where it was stopped.
     """
     if failed := _blocking_checks(result):
-        return BuildRefused("\n".join(f"{one.check_name}: {one.description}" for one in failed))
-    for error in _errors(result):
-        chain = list(_chain(error))
-        for one in chain:
-            if one.cls_name in _INTERRUPTIONS:
+        reasons = (f"{check.check_name}: {check.description}" for check in failed)
+        return BuildRefused("\n".join(reasons))
+    for event in result.all_events:
+        data = event.event_specific_data
+        if not isinstance(data, StepFailureData | JobFailureData | EngineEventData):
+            continue
+        if data.error is None:
+            continue
+        for cause in _chain(data.error):
+            if cause.cls_name in _INTERRUPTIONS:
                 raise KeyboardInterrupt
-            if one.cls_name == BuildBusy.__name__:
-                return BuildBusy(_message(one))
-            if one.cls_name == BuildRefused.__name__:
-                return BuildRefused(_message(one))
-        return BuildFailed(innermost(error))
+            if cause.cls_name == BuildBusy.__name__:
+                return BuildBusy(_message(cause))
+            if cause.cls_name == BuildRefused.__name__:
+                return BuildRefused(_message(cause))
+        return BuildFailed(innermost(data.error))
     return BuildFailed(f"run {result.run_id} failed without saying why: see `mnemolog ui`")
 
 
@@ -202,13 +204,6 @@ def _blocking_checks(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEva
     ]
 
 
-def _errors(result: dg.ExecuteInProcessResult) -> Iterator[SerializableErrorInfo]:
-    for event in result.all_events:
-        data = event.event_specific_data
-        if isinstance(data, StepFailureData | JobFailureData | EngineEventData) and data.error:
-            yield data.error
-
-
 def _chain(error: SerializableErrorInfo) -> Iterator[SerializableErrorInfo]:
     """Yield an error and its causes, the innermost last."""
     current: SerializableErrorInfo | None = error
@@ -218,7 +213,7 @@ def _chain(error: SerializableErrorInfo) -> Iterator[SerializableErrorInfo]:
 
 
 def innermost(error: SerializableErrorInfo) -> str:
-    """Return the words of what an error came from."""
+    """Return the message of an error's first cause."""
     return _message([*_chain(error)][-1])
 
 
@@ -232,9 +227,9 @@ def _message(error: SerializableErrorInfo) -> str:
 
 
 class JobResult(msgspec.Struct, frozen=True):
-    """What became of one job. `plan` is None where it had nothing to do, `state` its plan's.
+    """The result of one job. `plan` is None where it had nothing to do, `state` is its plan's.
 
-    `warnings` are the checks that failed, or why the job did.
+    `warnings` are the failed checks, or the job's error.
     """
 
     job: str
@@ -253,7 +248,7 @@ def learn(
     *,
     wait_s: float = LOCK_WAIT_S,
 ) -> list[JobResult]:
-    """Run a job, or all of them under the name "learn"; return what became of each, in order.
+    """Run a job, or all of them under the name "learn"; return their results, in order.
 
     One that fails keeps no other from running. Raise NotFound, BuildBusy, or InvalidInput for a job
     that there is not; KeyboardInterrupt where it was stopped.
@@ -261,15 +256,11 @@ def learn(
     tenant = find_tenant(settings.home, tenant_name)
     names = job_order() if name == LEARN else (name,)
     if not names or not set(names) <= set(job_order()):
-        known = ", ".join((*job_order(), LEARN))
-        raise InvalidInput(f"unknown job {name!r}: choose from {known}")
+        choices = ", ".join((*job_order(), LEARN))
+        raise InvalidInput(f"unknown job {name!r}: choose from {choices}")
     config = dg.RunConfig(loggers={"console": {}})
     result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
-    results = [
-        job_result
-        for job_result in (_job_result(result, job) for job in names)
-        if job_result is not None
-    ]
+    results = [own for job in names if (own := _job_result(result, job)) is not None]
     if not result.success and not any(job_result.outcome == "failed" for job_result in results):
         raise failure_reason(result)
     return results
@@ -282,17 +273,17 @@ def _job_result(result: dg.ExecuteInProcessResult, job: str) -> JobResult | None
     for event in events:
         if event.is_step_failure and (error := event.step_failure_data.error) is not None:
             return JobResult(job, "failed", warnings=(innermost(error),))
-    made = list(result.asset_materializations_for_node(step))
-    if not made:
+    materializations = list(result.asset_materializations_for_node(step))
+    if not materializations:
         return None
-    shown = made[0].metadata
-    plan = str(shown["plan"].value)
+    metadata = materializations[0].metadata
+    plan = str(metadata["plan"].value)
     return JobResult(
         job,
         "done",
         plan=None if plan == NONE else plan,
-        state=str(shown["state"].value),
-        steps=int(str(shown["steps"].value)),
+        state=str(metadata["state"].value),
+        steps=int(str(metadata["steps"].value)),
         warnings=tuple(
             f"{evaluation.check_name}: {evaluation.description}"
             for evaluation in result.get_asset_check_evaluations()

@@ -49,9 +49,9 @@ from store.text.excerpt import plural
 class Outcome:
     """`before` and `after` are the active memories by kind, without the plan and with it.
 
-    `gone` counts those that are active now and would not be; `unknown` are the sources that
-    something it makes names and nobody knows, by what it makes. `run` is what this run cost, `day`
-    what all of the home's did today.
+    `gone` counts those that are active now and would not be; `unknown` has, by the id of a new
+    memory, the sources that the log lacks. `run` is the cost of this run, `day` that of all of the
+    home's today.
     """
 
     plan: Plan | None
@@ -63,12 +63,15 @@ class Outcome:
     day: ModelCost
 
 
-def outcome(
+def measure_outcome(
     home: Path, tenant: Tenant, log: EventLog, plan: Plan | None, began: int, now: int
 ) -> Outcome:
     """Return the outcome of a job that began at a moment, in microseconds UTC."""
-    rows = _memory_rows(tenant)
-    before = _by_kind(rows)
+    ref = manifests.current(tenant).projections["memories"]
+    tables = snapshot.read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False)
+    rows = MemoryRows.open(tables)
+    active = rows.equal("state", (ACTIVE,)).nonzero()[0]
+    before = Counter(str(kind) for kind in rows.column_values("kind", active))
     after, gone = (before, 0) if plan is None else _after(rows, before, plan, now)
     return Outcome(
         plan=plan,
@@ -81,21 +84,10 @@ def outcome(
     )
 
 
-def _memory_rows(tenant: Tenant) -> MemoryRows:
-    ref = manifests.current(tenant).projections["memories"]
-    tables = snapshot.read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False)
-    return MemoryRows.open(tables)
-
-
-def _by_kind(rows: MemoryRows) -> Counter[str]:
-    active = rows.equal("state", (ACTIVE,)).nonzero()[0]
-    return Counter(str(kind) for kind in rows.column_values("kind", active))
-
-
 def _after(
     rows: MemoryRows, before: Counter[str], plan: Plan, now: int
 ) -> tuple[Counter[str], int]:
-    """Return the active memories by kind with a plan carried out, and how many it puts away."""
+    """Return the active memories by kind after a plan, and the number that it ends."""
     if plan.state == "applied":
         return before, 0  # they are counted before it is applied
     fold = Fold(beneath=rows)
@@ -114,15 +106,18 @@ def _count_if_active(memory: Memory | None) -> dict[str, int]:
 
 
 def _unknown(log: EventLog, plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the sources nobody knows of what a plan makes; all of one that names none is empty."""
-    made = {step.subject: step for step in plan.body.steps if step.event == "recorded"}
-    sources = {id_: tuple(step.body.get("source_ids", ())) for id_, step in made.items()}
-    asked = {source for some in sources.values() for source in some}
-    known = log.present_ids(sorted(asked)) | made.keys()
+    """Return the missing sources of each new memory of a plan; none for one that names none."""
+    sources = {
+        step.subject: tuple(step.body.get("source_ids", ()))
+        for step in plan.body.steps
+        if step.event == "recorded"
+    }
+    every = {source for ids in sources.values() for source in ids}
+    present = log.present_ids(sorted(every)) | sources.keys()
     return {
         id_: missing
-        for id_, some in sources.items()
-        if (missing := tuple(one for one in some if one not in known)) or not some
+        for id_, ids in sources.items()
+        if (missing := tuple(source for source in ids if source not in present)) or not ids
     }
 
 
@@ -133,8 +128,8 @@ _PRIORITY = "dagster/priority"
 
 def job_order() -> tuple[str, ...]:
     """Return the names of the jobs there are, in the order in which they are run together."""
-    known = [name for name in ORDER if name in jobs.JOBS]
-    return (*known, *sorted(jobs.JOBS.keys() - set(known)))
+    ordered = [name for name in ORDER if name in jobs.JOBS]
+    return (*ordered, *sorted(jobs.JOBS.keys() - set(ordered)))
 
 
 def key_of(name: str) -> dg.AssetKey:
@@ -162,7 +157,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
         # the order within a run; no dependency, for one that fails is no reason to leave out others
         op_tags={_PRIORITY: str(-place)},
         pool=POOL,
-        check_specs=check_specs(key_of(job.name)),
+        check_specs=[check_spec(name, key_of(job.name), text) for name, text in CHECKS.items()],
         description=f"{does[:1].upper()}{does[1:]}. Its plan {how}.",
     )
     def run_job(
@@ -173,15 +168,17 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
             proposed = run(
                 job, settings, turn.tenant.name, began, apply=False, report=context.log.info
             )
-            found = outcome(settings.home, turn.tenant, log, proposed, began, wall_clock())
-            plan = _apply_if_allowed(context, job, log, found)
+            outcome = measure_outcome(
+                settings.home, turn.tenant, log, proposed, began, wall_clock()
+            )
+            plan = _apply_if_allowed(context, job, log, outcome)
             history = [past_values(context, name) for name in (STEPS, COST)]
-            results = check_results(found, settings.choices.llm)
+            results = check_results(outcome, settings.choices.llm)
             for failed in (result for result in results if not result.passed):
                 context.log.warning(f"{failed.check_name}: {failed.description}")
             return dg.MaterializeResult(
                 metadata=outcome_metadata(
-                    found, plan, began, *history, quotes=settings.choices.dagster_texts
+                    outcome, plan, began, *history, quotes=settings.choices.dagster_texts
                 ),
                 check_results=results,
                 data_version=dg.DataVersion(plan.id if plan else f"nothing at {began}"),
@@ -191,13 +188,13 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
 
 
 def _apply_if_allowed(
-    context: dg.AssetExecutionContext, job: Job, log: EventLog, found: Outcome
+    context: dg.AssetExecutionContext, job: Job, log: EventLog, outcome: Outcome
 ) -> Plan | None:
     """Return the plan as it is then: applied, or waiting for a person."""
-    plan = found.plan
+    plan = outcome.plan
     if plan is None or plan.state != "waiting":
         return plan
-    is_bounded, text = plan_within_bounds(found)
+    is_bounded, text = plan_within_bounds(outcome)
     if job.is_careful or not is_bounded or plan.failed:
         why = "its job is a careful one" if is_bounded else text
         if plan.failed:
@@ -221,67 +218,60 @@ CHECKS = {
 }
 
 
-def check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
-    """Return the check specs of an asset."""
-    return [check_spec(name, asset, what) for name, what in CHECKS.items()]
-
-
-def check_results(found: Outcome, limits: Llm) -> list[dg.AssetCheckResult]:
+def check_results(outcome: Outcome, limits: Llm) -> list[dg.AssetCheckResult]:
     """Return every check's result; a failing one warns."""
+    results = {
+        "plan_within_bounds": plan_within_bounds(outcome),
+        "budget_kept": budget_kept(outcome, limits),
+        "lineage_complete": lineage_complete(outcome),
+    }
     return [
-        _check_result("plan_within_bounds", *plan_within_bounds(found)),
-        _check_result("budget_kept", *budget_kept(found, limits)),
-        _check_result("lineage_complete", *lineage_complete(found)),
+        dg.AssetCheckResult(
+            check_name=name,
+            passed=passed,
+            severity=dg.AssetCheckSeverity.WARN,
+            description=text,
+        )
+        for name, (passed, text) in results.items()
     ]
 
 
-def plan_within_bounds(found: Outcome) -> tuple[bool, str]:
-    active = sum(found.before.values())
+def plan_within_bounds(outcome: Outcome) -> tuple[bool, str]:
+    active = sum(outcome.before.values())
     bound = max(FEW, int(MOST_GONE * active))
-    text = f"{found.gone:,} of {active:,} active memories would go; {bound:,} may unasked"
-    return found.gone <= bound, text
+    text = f"{outcome.gone:,} of {active:,} active memories would go; {bound:,} may unasked"
+    return outcome.gone <= bound, text
 
 
-def budget_kept(found: Outcome, limits: Llm) -> tuple[bool, str]:
+def budget_kept(outcome: Outcome, limits: Llm) -> tuple[bool, str]:
+    run, day = outcome.run, outcome.day
     over = [
-        *_over("this run", found.run, limits.usd_a_run, limits.tokens_a_run, limits.calls_a_run),
-        *_over("today", found.day, limits.usd_a_day, limits.tokens_a_day, limits.calls_a_day),
+        *_over("this run", run, limits.usd_a_run, limits.tokens_a_run, limits.calls_a_run),
+        *_over("today", day, limits.usd_a_day, limits.tokens_a_day, limits.calls_a_day),
     ]
-    run, day = found.run, found.day
     text = f"{run.calls} calls, {run.tokens:,} tokens and ${run.cost_usd:.4f} in this run"
     text += f", {day.tokens:,} tokens and ${day.cost_usd:.4f} today"
     return not over, "; ".join(over) or text
 
 
-def lineage_complete(found: Outcome) -> tuple[bool, str]:
-    if not found.unknown:
+def lineage_complete(outcome: Outcome) -> tuple[bool, str]:
+    if not outcome.unknown:
         return True, "all that is made names sources that are in the log"
     named = [
         f"{id_} ({', '.join(missing[:_SHOWN]) or 'none'})"
-        for id_, missing in list(found.unknown.items())[:_SHOWN]
+        for id_, missing in list(outcome.unknown.items())[:_SHOWN]
     ]
-    return (
-        False,
-        f"{plural(len(found.unknown), 'memory')} without a known source: {', '.join(named)}",
-    )
+    count = plural(len(outcome.unknown), "memory")
+    return False, f"{count} without a known source: {', '.join(named)}"
 
 
-def _over(when: str, spent: ModelCost, usd: float, tokens: int, calls: int) -> list[str]:
-    said: Sequence[tuple[bool, str]] = (
-        (0 < usd < spent.cost_usd, f"{when} cost ${spent.cost_usd:.4f}, over ${usd:.2f}"),
-        (0 < tokens < spent.tokens, f"{when} took {spent.tokens:,} tokens, over {tokens:,}"),
-        (0 < calls < spent.calls, f"{when} took {spent.calls:,} calls, over {calls:,}"),
-    )
-    return [words for is_over, words in said if is_over]
-
-
-def _check_result(name: str, passed: bool, text: str) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        check_name=name,
-        passed=passed,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=text,
-    )
+def _over(when: str, spent: ModelCost, usd: float, tokens: int, calls: int) -> Iterator[str]:
+    if 0 < usd < spent.cost_usd:
+        yield f"{when} cost ${spent.cost_usd:.4f}, over ${usd:.2f}"
+    if 0 < tokens < spent.tokens:
+        yield f"{when} took {spent.tokens:,} tokens, over {tokens:,}"
+    if 0 < calls < spent.calls:
+        yield f"{when} took {spent.calls:,} calls, over {calls:,}"
 
 
 # Metadata: the change and the reasons, before and after, the cost.
@@ -293,51 +283,52 @@ Past = Sequence[tuple[int, float]]
 
 
 def outcome_metadata(
-    found: Outcome, plan: Plan | None, now: int, steps: Past, costs: Past, *, quotes: bool
+    outcome: Outcome, plan: Plan | None, now: int, counts: Past, costs: Past, *, quotes: bool
 ) -> Metadata:
     """Return the metadata of an outcome and its plan.
 
-    `steps` and `costs` are what earlier runs said, by time. `quotes`: with the beginnings of the
-    texts, and the reasons, which may quote them.
+    `counts` and `costs` are the steps and dollars of earlier runs, by time. `quotes`: with the
+    beginnings of the texts, and the reasons, which may quote them.
     """
-    run = found.run
+    run = outcome.run
     body = plan.body if plan else None
-    made = body.steps if body else ()
-    shown: Metadata = {
+    steps = body.steps if body else ()
+    values: Metadata = {
         "state": dg.MetadataValue.text(plan.state if plan else "nothing to do"),
         "plan": dg.MetadataValue.text(plan.id if plan else NONE),
-        STEPS: dg.MetadataValue.int(len(made)),
-        "steps by kind": dg.MetadataValue.json(dict(Counter(step.event for step in made))),
+        STEPS: dg.MetadataValue.int(len(steps)),
+        "steps by kind": dg.MetadataValue.json(dict(Counter(step.event for step in steps))),
         "memories looked at": dg.MetadataValue.int(body.looked_at if body else 0),
-        "active memories": dg.MetadataValue.md("\n".join(_kinds(found))),
-        "diff": dg.MetadataValue.md("\n".join(_diff(made, quotes=quotes))),
+        "active memories": dg.MetadataValue.md("\n".join(_kinds(outcome))),
+        "diff": dg.MetadataValue.md("\n".join(_diff(steps, quotes=quotes))),
         "model": dg.MetadataValue.text(", ".join(run.models) or "none"),
         "calls": dg.MetadataValue.int(run.calls),
         "calls failed": dg.MetadataValue.int(run.failed),
         "tokens": dg.MetadataValue.int(run.tokens),
         COST: dg.MetadataValue.float(run.cost_usd),
-        "plot of steps": _history_plot("steps of each run", [*steps, (now, len(made))]),
+        "plot of steps": _history_plot("steps of each run", [*counts, (now, len(steps))]),
         "plot of cost": _history_plot("dollars of each run", [*costs, (now, run.cost_usd)]),
     }
     if body and body.notes:
         notes = "\n".join(f"- {cell(note)}" for note in body.notes)
-        shown["notes"] = dg.MetadataValue.md(notes)
+        values["notes"] = dg.MetadataValue.md(notes)
     if body and body.left:
-        shown["steps left for the next plan"] = dg.MetadataValue.int(body.left)
-    return shown
+        values["steps left for the next plan"] = dg.MetadataValue.int(body.left)
+    return values
 
 
 def _history_plot(title: str, history: Past) -> dg.MarkdownMetadataValue:
     return line_plot(title, [at for at, _ in history], [value for _, value in history])
 
 
-def _kinds(found: Outcome) -> Iterator[str]:
+def _kinds(outcome: Outcome) -> Iterator[str]:
     """Yield a table of the active memories by kind, before and after."""
+    before, after = outcome.before, outcome.after
     yield "| kind | before | after |"
     yield "|---|---|---|"
-    for kind in sorted({*found.before, *found.after}):
-        yield f"| {kind} | {found.before.get(kind, 0):,} | {found.after.get(kind, 0):,} |"
-    yield f"| all | {sum(found.before.values()):,} | {sum(found.after.values()):,} |"
+    for kind in sorted({*before, *after}):
+        yield f"| {kind} | {before.get(kind, 0):,} | {after.get(kind, 0):,} |"
+    yield f"| all | {sum(before.values()):,} | {sum(after.values()):,} |"
 
 
 def _diff(steps: Sequence[Step], *, quotes: bool) -> Iterator[str]:
@@ -351,7 +342,7 @@ def _diff(steps: Sequence[Step], *, quotes: bool) -> Iterator[str]:
         if not quotes:
             yield f"| {step.event} | {cell(step.subject)} |"
             continue
-        what = step.body.get("content") or step.before.get("content") or ""
-        yield f"| {step.event} | {cell(step.subject)} | {cell(str(what))} | {cell(step.why)} |"
+        text = step.body.get("content") or step.before.get("content") or ""
+        yield f"| {step.event} | {cell(step.subject)} | {cell(str(text))} | {cell(step.why)} |"
     if len(steps) > _DIFF:
         yield f"\n{len(steps) - _DIFF:,} more: `mnemolog plans show` has them all"

@@ -39,7 +39,7 @@ def log_metadata(days: Mapping[tuple[str, int], int]) -> Metadata:
 
 
 def projection_metadata(
-    made: build.Build,
+    candidate: build.Build,
     ref: SnapshotRef,
     tables: Tables,
     seconds: float,
@@ -51,7 +51,7 @@ def projection_metadata(
 
     `quotes`: with the beginnings of some memories.
     """
-    shown: Metadata = {
+    values: Metadata = {
         ROWS: dg.MetadataValue.int(next(iter(ref.rows.values()))),
         "rows": dg.MetadataValue.json(dict(ref.rows)),
         "bytes": dg.MetadataValue.int(ref.bytes),
@@ -60,30 +60,36 @@ def projection_metadata(
         "digest": dg.MetadataValue.text(ref.digest),
         "reused": dg.MetadataValue.bool(reused),
         "inputs": dg.MetadataValue.json(dict(ref.inputs)),
-        "path": dg.MetadataValue.path(made.tenant.snapshots / ref.projection),
+        "path": dg.MetadataValue.path(candidate.tenant.snapshots / ref.projection),
     }
     if ref.missing:
-        shown["texts waiting for a vector"] = dg.MetadataValue.int(ref.missing)
+        values["texts waiting for a vector"] = dg.MetadataValue.int(ref.missing)
     if ref.projection == "memories":
-        shown["sample"] = dg.MetadataValue.md(_sample(tables["memories"], quotes=quotes))
-        shown["plot"] = bar_plot("active memories by kind", _by_kind(tables["columns"]))
+        values["sample"] = dg.MetadataValue.md(_sample(tables["memories"], quotes=quotes))
+        values["plot"] = bar_plot("active memories by kind", _by_kind(tables["columns"]))
     if ref.projection == "postings":
-        shown["plot"] = rank_plot(
+        values["plot"] = rank_plot(
             "memories that hold a term, by the term's rank",
             tables["terms"].column("documents").to_numpy(),
         )
     if ref.projection == "lessons":
-        shown["plot"] = bar_plot("verdicts on lessons that were shown", _verdicts(tables))
-    return shown
+        verdicts = {
+            name: int(tables["lessons"].column(name).to_numpy().sum())
+            for name in ("followed", "ignored", "not_applicable")
+        }
+        values["plot"] = bar_plot(
+            "verdicts on lessons that were shown", verdicts if any(verdicts.values()) else {}
+        )
+    return values
 
 
 def manifest_metadata(
-    made: build.Build, manifest: Manifest, before: Sequence[tuple[int, float]]
+    candidate: build.Build, manifest: Manifest, before: Sequence[tuple[int, float]]
 ) -> Metadata:
     """Return the metadata of a published manifest; `before` has past ones' times and rows."""
     rows = manifest.projections["memories"].rows["memories"]
     history = [*before, (manifest.at, rows)]
-    held = quarantine.entries(made.log)
+    quarantined = quarantine.entries(candidate.log)
     checks = "\n".join(
         f"- {result.projection}: {result.name}: {result.detail}" for result in manifest.checks
     )
@@ -98,9 +104,10 @@ def manifest_metadata(
         "digests": dg.MetadataValue.json(manifest.digests),
         "checks": dg.MetadataValue.md(checks),
         QUARANTINED: dg.MetadataValue.md(
-            "\n".join(f"- {entry.id}: {entry.check}: {entry.reason}" for entry in held) or "none"
+            "\n".join(f"- {entry.id}: {entry.check}: {entry.reason}" for entry in quarantined)
+            or "none"
         ),
-        "file": dg.MetadataValue.path(made.tenant.manifests / f"{manifest.number:08d}.json"),
+        "file": dg.MetadataValue.path(candidate.tenant.manifests / f"{manifest.number:08d}.json"),
         "plot": line_plot(
             "memories in each published manifest",
             [at for at, _ in history],
@@ -123,18 +130,11 @@ def _events_by_day(
 
 
 def _by_kind(columns: pa.Table) -> dict[str, int]:
-    """Return how many active memories there are of each kind that has some, the most first."""
+    """Return the number of active memories of each kind, the most first; no kind without any."""
     is_active = columns.column("state").to_numpy() == STATES.index(ACTIVE)
     counts = np.bincount(columns.column("kind").to_numpy()[is_active], minlength=len(MEMORY_KINDS))
-    found = Counter(dict(zip(MEMORY_KINDS, counts.tolist(), strict=True)))
-    return {kind: count for kind, count in found.most_common() if count}
-
-
-def _verdicts(tables: Tables) -> dict[str, int]:
-    """Return how often lessons were followed, ignored and not applicable."""
-    columns = ("followed", "ignored", "not_applicable")
-    counts = {name: int(tables["lessons"].column(name).to_numpy().sum()) for name in columns}
-    return counts if any(counts.values()) else {}
+    by_kind = Counter(dict(zip(MEMORY_KINDS, counts.tolist(), strict=True)))
+    return {kind: count for kind, count in by_kind.most_common() if count}
 
 
 def _sample(table: pa.Table, *, quotes: bool) -> str:
@@ -153,8 +153,8 @@ def cell(text: str) -> str:
 
     A picture would be fetched from wherever the text says.
     """
-    shown = "".join(one for one in " ".join(text.split()) if one.isprintable())[:_CELL]
-    plain = shown.replace("`", "'").replace("|", "¦")
+    printable = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    plain = printable[:_CELL].replace("`", "'").replace("|", "¦")
     return f"`{plain}`" if plain else ""
 
 
@@ -164,7 +164,7 @@ _HISTORY = 200  # materializations looked at
 
 
 def past_values(context: dg.AssetExecutionContext, name: str) -> list[tuple[int, float]]:
-    """Return when earlier runs said a number (microseconds UTC), and which, oldest first.
+    """Return the times (microseconds UTC) and values of a number in earlier runs, oldest first.
 
     Of a partitioned asset only the run's own partition counts; runs that were pruned are gone.
     """
@@ -175,7 +175,7 @@ def past_values(context: dg.AssetExecutionContext, name: str) -> list[tuple[int,
     )
     values = []
     for record in reversed(materializations.records):
-        said = record.asset_materialization and record.asset_materialization.metadata.get(name)
-        if said and isinstance(said.value, int | float):
-            values.append((round(record.timestamp * 1_000_000), said.value))
+        value = record.asset_materialization and record.asset_materialization.metadata.get(name)
+        if value and isinstance(value.value, int | float):
+            values.append((round(record.timestamp * 1_000_000), value.value))
     return values

@@ -45,9 +45,9 @@ def stacked_plot(
 
     The names that have a colour are the first; the others are one.
     """
-    shown = list(counts)[: len(_COLOURS)]
-    layers = [(name, np.asarray(counts[name]), _COLOURS[at]) for at, name in enumerate(shown)]
-    if others := [np.asarray(counts[name]) for name in counts if name not in shown]:
+    arrays = [np.asarray(counts[name]) for name in counts]
+    layers = list(zip(counts, arrays, _COLOURS, strict=False))
+    if others := arrays[len(_COLOURS) :]:
         layers.append(("other", np.sum(others, axis=0), _OTHER))
     totals = np.sum([values for _, values, _ in layers], axis=0) if layers else np.zeros(0)
     right, most = _RIGHT - _NAMES, max(totals, default=0) or 1

@@ -56,6 +56,14 @@ def check_spec(
         )
 
 
+def _tenant_of_run(context: dg.InitResourceContext, home: str, work: str) -> Tenant:
+    """Return the tenant whose partition a run is for; raise InvalidInput or NotFound."""
+    run = context.run
+    if run is None or PARTITION not in run.tags:
+        raise InvalidInput(f"{work} needs a tenant: choose a partition")
+    return find_tenant(Path(home), run.tags[PARTITION])
+
+
 class TenantStore(dg.ConfigurableResource["TenantStore"]):
     """Where the memories lie, and how their texts become vectors."""
 
@@ -72,10 +80,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantStore"]:
         """Hold the run's tenant; raise NotFound, BuildBusy, or a LogError as its log says."""
-        run = context.run
-        if run is None or PARTITION not in run.tags:
-            raise InvalidInput("a build needs a tenant: choose a partition")
-        tenant = find_tenant(Path(self.home), run.tags[PARTITION])
+        tenant = _tenant_of_run(context, self.home, "a build")
         with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
             self._tenant, self._log = tenant, log
             # one for the whole run: a step of its own would load the model again
@@ -125,10 +130,7 @@ class TenantLock(dg.ConfigurableResource["TenantLock"]):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantLock"]:
         """Raise NotFound or BuildBusy."""
-        run = context.run
-        if run is None or PARTITION not in run.tags:
-            raise InvalidInput("a job needs a tenant: choose a partition")
-        self._tenant = find_tenant(Path(self.home), run.tags[PARTITION])
+        self._tenant = _tenant_of_run(context, self.home, "a job")
         with hold_tenant_lock(self._tenant, wait_s=self.wait_s):
             yield self
 

@@ -82,7 +82,7 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
 
 
 def _definitions() -> tuple[WorkspaceLoadTarget, Sequence[str]]:
-    """Return where the definitions are, for this process and in words for the daemon's.
+    """Return the place of the definitions, for this process and in words for the daemon's.
 
     No module is looked for in the folder the caller stands in.
     """
@@ -96,13 +96,13 @@ def _definitions() -> tuple[WorkspaceLoadTarget, Sequence[str]]:
 @contextmanager
 def _bind_port(port: int) -> Iterator[socket.socket]:
     """Take the port at once, so that nobody else has it when Dagster is loaded."""
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            taken.bind((HOST, port))
+            bound.bind((HOST, port))
         except OSError:
             raise ConfigError(f"port {port} is taken: choose another with --port") from None
-        yield taken
+        yield bound
 
 
 @contextmanager
@@ -129,11 +129,11 @@ def _follow_switches(context: WorkspaceProcessContext, settings: Settings) -> It
     is_over = threading.Event()
 
     def follow() -> None:
-        known: frozenset[str] | None = None
+        before: frozenset[str] | None = None
         while True:
-            if (on := jobs_on(settings.home)) != known:
+            if (on := jobs_on(settings.home)) != before:
                 switch_schedules(context, on)
-                known = on
+                before = on
             if is_over.wait(_SWITCHES_S):
                 return
 

@@ -195,8 +195,9 @@ def _access_refusal(access: Access, connection: HTTPConnection) -> Response | No
 
 
 def _is_json(connection: HTTPConnection) -> bool:
-    sent = connection.headers.getlist("content-type")
-    return [one.partition(";")[0].strip().lower() for one in sent] == ["application/json"]
+    headers = connection.headers.getlist("content-type")
+    types = [header.partition(";")[0].strip().lower() for header in headers]
+    return types == ["application/json"]
 
 
 def _is_graphql(path: str) -> bool:
