@@ -67,8 +67,8 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     TOLD.clear()
 
     def add(name: Name, propose: Callable[[Context], Proposal], *, careful: bool = False) -> None:
-        monkeypatch.setitem(sys.modules, f"tiny_{name}", SimpleNamespace(propose=propose))
-        jobs.JOBS[name] = jobs.Job(name, f"tiny_{name}:propose", f"{name} for a test.", careful)
+        monkeypatch.setitem(sys.modules, f"pipelines.jobs.{name}", SimpleNamespace(propose=propose))
+        jobs.JOBS[name] = jobs.Job(name, f"{name} for a test.", careful)
 
     yield add
 
@@ -286,8 +286,8 @@ def propose(context):
     time.sleep(60)
 
 jobs.JOBS.clear()
-jobs.JOBS["facts"] = jobs.Job("facts", "tiny:propose", "Sleeps.")
-sys.modules["tiny"] = SimpleNamespace(propose=propose)
+jobs.JOBS["facts"] = jobs.Job("facts", "Sleeps.")
+sys.modules["pipelines.jobs.facts"] = SimpleNamespace(propose=propose)
 from pipelines.orchestration.in_process import learn
 from pipelines.orchestration.definitions import dagster_name
 learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)

@@ -35,69 +35,34 @@ from store.snapshots.projection import Built
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One row: `function` is "module:name", `does` one line for people.
+    """One row: `does` is one line for people; `propose` in the module of its name is the work.
 
     The plan of a careful job waits for a person's yes unless it is told not to.
     """
 
     name: JobName
-    function: str
     does: str
     is_careful: bool = False
     asks_model: bool = True
 
     def propose(self, context: "Context") -> "Proposal":
-        module, _, function = self.function.partition(":")
-        proposal: Proposal = getattr(import_module(module), function)(context)
+        proposal: Proposal = import_module(f"pipelines.jobs.{self.name}").propose(context)
         return proposal
 
 
 _ROWS = (
-    Job(
-        "archive",
-        "pipelines.jobs.archive:propose",
-        "archives cold and expired memories",
-        is_careful=True,
-        asks_model=False,
-    ),
+    Job("archive", "archives cold and expired memories", is_careful=True, asks_model=False),
     Job(
         "consolidate",
-        "pipelines.jobs.consolidate:propose",
         "merges duplicates, applies corrections, marks outdated memories",
         is_careful=True,
     ),
-    Job(
-        "distill",
-        "pipelines.jobs.distill:propose",
-        "turns sessions into lessons, failures and decisions",
-    ),
-    Job(
-        "facts",
-        "pipelines.jobs.facts:propose",
-        "reads facts of entities out of turns and notes",
-    ),
-    Job(
-        "importance",
-        "pipelines.jobs.importance:propose",
-        "revises the importance of memories by what became of them",
-    ),
-    Job(
-        "judge",
-        "pipelines.jobs.judge:propose",
-        "judges recalls by what was done after them",
-    ),
-    Job(
-        "reflect",
-        "pipelines.jobs.reflect:propose",
-        "finds insights that several memories give together",
-        is_careful=True,
-    ),
-    Job(
-        "route",
-        "pipelines.jobs.route:propose",
-        "learns from rated recalls how to route them",
-        asks_model=False,
-    ),
+    Job("distill", "turns sessions into lessons, failures and decisions"),
+    Job("facts", "reads facts of entities out of turns and notes"),
+    Job("importance", "revises the importance of memories by what became of them"),
+    Job("judge", "judges recalls by what was done after them"),
+    Job("reflect", "finds insights that several memories give together", is_careful=True),
+    Job("route", "learns from rated recalls how to route them", asks_model=False),
 )
 JOBS: dict[str, Job] = {row.name: row for row in _ROWS}
 
