@@ -58,8 +58,20 @@ def build(
     settings = config.load()
     name = name or settings.choices.tenant
     tenant.find_tenant(settings.home, name)
-    run = _quick if quick else _run
-    manifest = run(settings, name, full=full, accepts=accept, wait_s=wait_s)
+    if quick:
+        from pipelines.jobs import runner
+
+        manifest = runner.build(settings, name, _report, full=full, accepts=accept, wait_s=wait_s)
+    else:
+        from rich.console import Console  # what follows takes a second to import
+
+        from pipelines.orchestration import in_process
+        from pipelines.orchestration.in_process import Progress
+
+        with Progress(Console(stderr=True)) as progress:
+            manifest = in_process.build(
+                settings, name, progress.report, full=full, accepts=accept, wait_s=wait_s
+            )
     seconds = time.perf_counter() - began
     rows = manifest.projections["memories"].rows["memories"]
     nothing_new = "nothing is new, " if manifest.at < began_at else ""
@@ -97,24 +109,6 @@ def _report_mirrors(settings: Settings, built: tenant.Tenant) -> None:
     for mirror in mirrors.mirrors_behind(built, settings.choices):
         reason = reasons.get(mirror.kind, "it was not written yet")
         click.echo(f"{mirror} is behind: {reason}", err=True)
-
-
-def _run(settings: Settings, name: str, *, full: bool, accepts: bool, wait_s: float) -> Manifest:
-    from rich.console import Console  # what follows takes a second to import
-
-    from pipelines.orchestration import in_process
-    from pipelines.orchestration.in_process import Progress
-
-    with Progress(Console(stderr=True)) as progress:
-        return in_process.build(
-            settings, name, progress.report, full=full, accepts=accepts, wait_s=wait_s
-        )
-
-
-def _quick(settings: Settings, name: str, *, full: bool, accepts: bool, wait_s: float) -> Manifest:
-    from pipelines.jobs import runner
-
-    return runner.build(settings, name, _report, full=full, accepts=accepts, wait_s=wait_s)
 
 
 def _encode_manifest(manifest: Manifest, seconds: float) -> bytes:
