@@ -150,7 +150,7 @@ def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
 
 
 def _newest_beside(context: Context, last: Rows) -> Rows:
-    """Return when anything of each row's project was last used; of all, where it has none.
+    """Return the last use of anything in each row's project; in all, where it has none.
 
     No later than now: a clock that was wrong once makes nothing old.
     """

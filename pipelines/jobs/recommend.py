@@ -124,7 +124,7 @@ PROMOTED = 0.9
 
 
 def find_unused(context: Context) -> Iterator[Candidate]:
-    """Yield what was never recalled nor rated, is old and of little weight, the oldest first."""
+    """Yield old, unimportant memories that were never recalled nor rated, the oldest first."""
     usage, rows = Usage.open(context.tables("usage")), context.live_rows
     if int(usage.recalled.sum()) < USED:
         return
@@ -143,7 +143,7 @@ def find_unused(context: Context) -> Iterator[Candidate]:
 
 
 def find_helpful(context: Context) -> Iterator[Candidate]:
-    """Yield what was recalled often and found good, the best first, and weighs as any other.
+    """Yield unimportant memories that were often recalled and rated well, the best first.
 
     A person's rating and what a job judged by the work afterwards count alike.
     """
@@ -246,7 +246,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 def find_unclear(context: Context) -> Iterator[Candidate]:
-    """Yield what says several things, and what says it too long, the longest first."""
+    """Yield memories that are lists of facts or too long, the longest first."""
     rows = context.live_rows
     wanted = rows[context.rows.equal("kind", KINDS)[rows]]
     memories = [

@@ -51,7 +51,7 @@ def call(
     schema: dict[str, Any] | None,
     most_tokens: int,
 ) -> Call:
-    """Return how Claude Code is run for one answer; its files are written to `folder`.
+    """Return the command that runs Claude Code for one answer; its files go to `folder`.
 
     The schema stands in the instructions: held to one, it would be given a tool to answer with.
     """

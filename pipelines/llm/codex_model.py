@@ -87,7 +87,7 @@ def call(
     schema: dict[str, Any] | None,
     most_tokens: int,
 ) -> Call:
-    """Return how Codex is run for one answer; its home is made in `folder`.
+    """Return the command that runs Codex for one answer; its home is made in `folder`.
 
     It takes no limit for an answer: `most_tokens` is not held. Raise Failed where its user is not
     logged in, or Codex does not list its models.
@@ -113,7 +113,7 @@ def call(
 
 
 def _settings(file: Path, model: str) -> dict[str, Any]:
-    """Return which server and model the user set, and `model` instead if it is named."""
+    """Return the user's server and model, and `model` instead if it is named."""
     try:
         users = tomlkit.parse(file.read_text(encoding="utf-8")).unwrap() if file.is_file() else {}
     except (OSError, ValueError) as error:

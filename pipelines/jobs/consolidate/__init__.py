@@ -139,7 +139,7 @@ def orphans(live: LiveMemory) -> tuple[str, ...]:
 
 
 def _hint(memory: Memory) -> str | None:
-    """Return why a memory is over by its own words."""
+    """Return the reason a memory's own words give for its end; None for none."""
     if tags := sorted(_OVER & {tag.casefold() for tag in memory.tags}):
         return f"its tag says so: {tags[0]}"
     if _SAYS_SO.match(memory.content):

@@ -317,7 +317,7 @@ def _marks_differ(text: str, other: str) -> bool:
 
 
 def reject_reason(successor: str, text: str, other: str) -> str | None:
-    """Return why `successor` cannot replace two texts that say the same; None where it can."""
+    """Return the reason against replacing two texts by `successor`; None where it can be done."""
     if len(successor) > len(text) + len(other):
         return "it is longer than both"
     if _marks_differ(successor, text) or _marks_differ(successor, other):

@@ -232,7 +232,6 @@ def _record_steps(
 
 
 def _provenance(items: Sequence[Candidate], before: Sequence[Memory]) -> Provenance:
-    """Return how a lesson was found, now and before."""
     earlier = [old for memory in before if (old := lesson_metadata(memory).distilled) is not None]
     sessions = [
         *(name for old in earlier for name in old.sessions),

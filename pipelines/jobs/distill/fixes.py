@@ -92,7 +92,7 @@ class Dropped:
 
 
 def find_fixes(past: PastSession) -> Iterator[Candidate | Dropped]:
-    """Yield what failed and then passed, in order, also where nothing is learnt from it."""
+    """Yield the commands that failed and then passed, in order, also if nothing is learnt."""
     deeds = past.actions
     for end, (event, passed) in enumerate(deeds):
         if not (_is_try(passed) and passed.passed):
@@ -114,7 +114,7 @@ def find_fixes(past: PastSession) -> Iterator[Candidate | Dropped]:
 
 
 def count_failures(past: PastSession) -> int:
-    """Return how often a test, build, lint or deploy failed."""
+    """Return the number of failed tests, builds, lints and deploys."""
     return sum(_is_try(deed) and deed.passed is False for _, deed in past.actions)
 
 
@@ -252,7 +252,7 @@ def _is_own_script(past: PastSession, command: str) -> bool:
 
 
 def find_abandoned(past: PastSession) -> Iterator[Candidate]:
-    """Yield what was tried, failed, and was taken back before it ever passed."""
+    """Yield changes that failed and were reverted before they ever passed."""
     deeds = past.actions
     for place, (event, deed) in enumerate(deeds):
         revert = _REVERT.search(deed.command or "") if deed.doing == "run" else None

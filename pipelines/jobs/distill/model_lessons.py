@@ -166,7 +166,7 @@ class Lessons(msgspec.Struct, frozen=True):
 def read_sessions(
     context: Context, sessions: Sequence[PastSession], rules: Iterable[Memory]
 ) -> Iterator[Candidate]:
-    """Yield what a model learns from the sessions that are over and that it was not shown yet.
+    """Yield a model's lessons from the sessions that are over and that it has not read yet.
 
     A session of which no answer came is left for the next run, as is the rest once the budget is
     spent; one that was answered, but not validly, until it goes on.
@@ -200,7 +200,7 @@ def read_sessions(
 
 
 def open_steps(context: Context) -> Iterator[Step]:
-    """Yield what a model learnt for plans that were never applied: it is not asked again."""
+    """Yield a model's steps of plans that were never applied: it is not asked again."""
     subjects: set[str] = set()
     for event in context.log.job_events(("planned",)):
         if not isinstance(event.body, Planned) or event.body.job != "distill":

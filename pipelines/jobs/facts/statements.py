@@ -65,7 +65,7 @@ def _versions(text: str) -> list[Statement]:
 
 
 def statements(sentence: str) -> Iterator[Statement]:
-    """Yield what an asserted sentence states, by the first pattern that fits."""
+    """Yield the statements in an asserted sentence, by the first pattern that fits."""
     when, text = split_time_prefix(sentence)
     if listed := _versions(text):
         yield from listed
@@ -380,11 +380,9 @@ def anchor(memory: Memory, statement: Statement, sentence: str) -> Fact | None:
 
 
 def _whom(memory: Memory) -> str | None:
-    """Return who says "I" in a memory: its author by name, else the user; an agent is nobody."""
+    """Return the "I" of a memory: its author by name, else the user; an agent is nobody."""
     author = speaker_name(memory.created_by) if memory.created_by else None
-    if author is not None:
-        return author
-    return "user" if memory.trust == "user" else None
+    return author or ("user" if memory.trust == "user" else None)
 
 
 def _disagree(fact: Fact, other: Fact) -> bool:

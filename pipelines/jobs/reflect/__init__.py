@@ -172,7 +172,7 @@ class _Texts:
         return text, answer.lineage("reflect")
 
     def notes(self) -> Iterator[str]:
-        """Yield what a person should know of how the texts were made."""
+        """Yield notes for a person on the origin of the texts."""
         if self._by_model:
             yield f"a model wrote {plural(self._by_model, 'text')}"
         if self._unsupported:

@@ -111,7 +111,7 @@ def topic(memories: Sequence[Memory], usual: DocumentFrequencies, most: int) -> 
 
 
 def _spellings(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
-    """Return how each of some terms is written most often, the shortest first of equals."""
+    """Return the most frequent spelling of each of some terms, the shortest of equals."""
     forms: dict[str, Counter[str]] = {term: Counter() for term in wanted}
     for memory in memories:
         for chunk in memory.content[:_READ].split():
@@ -162,12 +162,12 @@ def distinct_sentences(quoted: Iterable[tuple[Memory, str]], most: int) -> list[
 
 
 def is_release(text: str) -> bool:
-    """Return whether a text tells of a release: "Release 2.4.0", "tagged v1.0"."""
+    """Return whether a text reports a release: "Release 2.4.0", "tagged v1.0"."""
     return _RELEASE.search(text[:LONGEST]) is not None
 
 
 def is_failure(text: str) -> bool:
-    """Return whether a text tells of something that went wrong."""
+    """Return whether a text reports a failure."""
     return _FAILURE.search(text[:_READ]) is not None
 
 
