@@ -15,14 +15,9 @@ from model_server import Asked, ModelServer
 
 from pipelines.llm import prompt, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.model_client import (
-    MOST_ANSWER_TOKENS,
-    Client,
-    Estimator,
-    Patience,
-    model_of_tier,
-)
+from pipelines.llm.model_client import Client, Estimator, Patience, model_of_tier
 from pipelines.llm.prompt import make_prompt
+from pipelines.llm.provider import MOST_ANSWER_TOKENS
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id

@@ -20,7 +20,8 @@ import pytest
 
 from pipelines.llm import codex_model, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.model_client import MOST_ANSWER_TOKENS, Client, Estimator, Patience
+from pipelines.llm.model_client import Client, Estimator, Patience
+from pipelines.llm.provider import MOST_ANSWER_TOKENS
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BudgetSpent, ModelError
 from store.home.model_programs import program_of

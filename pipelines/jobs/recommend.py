@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.jobs import Context, Report
-from pipelines.jobs.runner import job_lock, open_memory
+from pipelines.jobs.runner import WAIT_S, job_lock, open_memory
 from store.derived.feedback import Usage
 from store.home.config import Settings
 from store.home.errors import InvalidInput
@@ -53,14 +53,13 @@ def refresh(
     write: bool,
     project: str | None = None,
     report: Report = lambda text: None,
-    wait_s: float = 60.0,
 ) -> list[Proposed]:
     """Look at a tenant's memory; return what is recommended anew, written down if asked.
 
     Raise BuildBusy where a job of the tenant is at work, else as `open_memory` does.
     """
     with (
-        job_lock(find_tenant(settings.home, tenant_name), wait_s),
+        job_lock(find_tenant(settings.home, tenant_name), WAIT_S),
         open_memory(
             settings, tenant_name, now, project=project, report=report, no_model=True
         ) as context,

@@ -41,6 +41,8 @@ from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Manifest
 from store.text.excerpt import plural
 
+WAIT_S = 60.0  # for another job, or another build, of the tenant
+
 
 class Scope(TypedDict, total=False):
     """What a job looks at: the memories of `project` and of none; else of all.
@@ -62,7 +64,7 @@ def run(
     *,
     apply: bool,
     report: Report = lambda what: None,
-    wait_s: float = 60.0,
+    wait_s: float = WAIT_S,
     no_model: bool = False,
     **scope: Unpack[Scope],
 ) -> Plan | None:
@@ -122,7 +124,7 @@ def open_memory(
     now: int,
     *,
     report: Report = lambda what: None,
-    wait_s: float = 60.0,
+    wait_s: float = WAIT_S,
     no_model: bool = False,
     **scope: Unpack[Scope],
 ) -> Iterator[Context]:

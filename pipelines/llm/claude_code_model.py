@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.llm.program import Call, Exit
-from pipelines.llm.provider import Failed, Reply, Usage
+from pipelines.llm.provider import MOST_ANSWER_TOKENS, Failed, Reply, Usage
 
 _ONE_REQUEST_USD = "0.000001"
 _OVERHEAD = 2_000  # tokens at most: it adds who it is, the folder, the system and the date
@@ -49,15 +49,13 @@ def call(
     model: str,
     instructions: str,
     schema: dict[str, Any] | None,
-    most_tokens: int,
 ) -> Call:
     """Return the command that runs Claude Code for one answer; its files go to `folder`.
 
     The schema stands in the instructions: held to one, it would be given a tool to answer with.
     """
     (folder / "instructions.md").write_text(instructions, encoding="utf-8")
-    (folder / "settings.json").write_text(json.dumps(_settings(most_tokens)), encoding="utf-8")
-    (folder / "empty").mkdir()
+    (folder / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
     words = (
         *(path, "-p", *((f"--model={model}",) if model else ())),
         *("--output-format", "stream-json", "--verbose"),
@@ -66,24 +64,23 @@ def call(
         *("--system-prompt-file", str(folder / "instructions.md")),
         *("--settings", str(folder / "settings.json")),
     )
-    return Call(words, os.environ, folder / "empty")
+    return Call(words, os.environ)
 
 
-def _settings(most_tokens: int) -> dict[str, Any]:
-    """Return settings that come before the user's own."""
-    return {
-        "outputStyle": "default",
-        "disableAllHooks": True,
-        "permissions": {"deny": ["Read"]},  # holds for files named with an "@", too
-        "env": {
-            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
-            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(most_tokens),
-            "MAX_THINKING_TOKENS": "0",
-            "CLAUDE_CODE_MAX_RETRIES": "0",
-            "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        },
-    }
+# they come before the user's own
+_SETTINGS = {
+    "outputStyle": "default",
+    "disableAllHooks": True,
+    "permissions": {"deny": ["Read"]},  # holds for files named with an "@", too
+    "env": {
+        "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(MOST_ANSWER_TOKENS),
+        "MAX_THINKING_TOKENS": "0",
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    },
+}
 
 
 def overhead(instructions: str) -> int:

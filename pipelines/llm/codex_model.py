@@ -85,12 +85,11 @@ def call(
     model: str,
     instructions: str,
     schema: dict[str, Any] | None,
-    most_tokens: int,
 ) -> Call:
     """Return the command that runs Codex for one answer; its home is made in `folder`.
 
-    It takes no limit for an answer: `most_tokens` is not held. Raise Failed where its user is not
-    logged in, or Codex does not list its models.
+    It takes no limit for an answer. Raise Failed where its user is not logged in, or Codex does not
+    list its models.
     """
     users = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
     settings = _settings(users / "config.toml", model)
@@ -104,12 +103,11 @@ def call(
     settings["model_instructions_file"] = str(home / "instructions.md")
     settings["model_catalog_json"] = str(home / "models.json")
     (home / "config.toml").write_text(tomlkit.dumps(settings | _restrictions()), encoding="utf-8")
-    (folder / "empty").mkdir()
     words = [path, "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
     if schema is not None:
         (folder / "schema.json").write_text(json.dumps(schema["schema"]), encoding="utf-8")
         words += ["--output-schema", str(folder / "schema.json")]
-    return Call((*words, "-"), environ, folder / "empty")
+    return Call((*words, "-"), environ)
 
 
 def _settings(file: Path, model: str) -> dict[str, Any]:

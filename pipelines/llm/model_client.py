@@ -20,7 +20,7 @@ import msgspec
 from pipelines.llm import claude_code_model, codex_model, program, prompt, provider
 from pipelines.llm.budget import Budget, Most, Spent
 from pipelines.llm.prompt import Prompt, make_prompt
-from pipelines.llm.provider import Failed, Price, Reply, Usage
+from pipelines.llm.provider import MOST_ANSWER_TOKENS, Failed, Price, Reply, Usage
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
@@ -75,7 +75,6 @@ class LanguageModel(Protocol):
         """
 
 
-MOST_ANSWER_TOKENS = 4_096  # models that think before they answer count their thoughts too
 TIERS: tuple[ModelTier, ...] = ("cheap", "balanced", "expensive")
 
 
@@ -220,14 +219,12 @@ class Client:
                 model,
                 question.messages,
                 schema=schema,
-                most_tokens=MOST_ANSWER_TOKENS,
                 timeout_s=self.limits.timeout_s,
             )
         return provider.complete(
             model,
             question.messages,
             schema=schema,
-            most_tokens=MOST_ANSWER_TOKENS,
             api_base=self.limits.api_base,
             timeout_s=self.limits.timeout_s,
         )

@@ -24,16 +24,15 @@ from store.home.model_programs import ModelProgram
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What is run: the words of its command line, its environment, and where it stands."""
+    """The words of a command line, and its environment."""
 
     words: tuple[str, ...]
     environ: Mapping[str, str]
-    cwd: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a program ended, and what it wrote."""
+    """The exit code and the output of a program."""
 
     code: int
     out: str
@@ -49,7 +48,7 @@ class Exit:
         return [value for value in values if isinstance(value, dict)]
 
 
-def run(call: Call, question: str, timeout_s: float) -> Exit:
+def run(call: Call, cwd: Path, question: str, timeout_s: float) -> Exit:
     """Run a program with a question on its standard input; return how it ended.
 
     Raise TimeoutError where it takes longer, OSError where it cannot be started. Nothing of its
@@ -58,7 +57,7 @@ def run(call: Call, question: str, timeout_s: float) -> Exit:
     with subprocess.Popen(
         call.words,
         env=call.environ,
-        cwd=call.cwd,
+        cwd=cwd,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -93,7 +92,6 @@ class Dialect(Protocol):
         model: str,
         instructions: str,
         schema: dict[str, Any] | None,
-        most_tokens: int,
     ) -> Call: ...
 
     def overhead(self, instructions: str) -> int: ...
@@ -108,7 +106,6 @@ def complete(
     messages: list[Message],
     *,
     schema: dict[str, Any] | None,
-    most_tokens: int,
     timeout_s: float,
 ) -> Reply:
     """Ask once; return the reply. Raise Failed, without a key or a word of the prompt in it."""
@@ -130,9 +127,10 @@ def complete(
                 model=model.partition("/")[2],
                 instructions=messages[0]["content"],
                 schema=schema,
-                most_tokens=most_tokens,
             )
-            reply = dialect.reply(model, run(call, question, timeout_s))
+            empty = Path(folder, "empty")
+            empty.mkdir()
+            reply = dialect.reply(model, run(call, empty, question, timeout_s))
     except TimeoutError:
         raise Failed(
             f"{model}: no answer within {timeout_s:g} s: `llm.timeout_s` sets how long it may take",

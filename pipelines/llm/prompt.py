@@ -161,7 +161,13 @@ def parse_answer(text: str, answer: type[T]) -> T:
     Raise NoAnswer with what is wrong with it.
     """
     words = text.rpartition(_THOUGHT)[2].strip()
-    for candidate in _candidates(words):
+    candidates = [words]
+    if (fenced := _FENCED.search(words)) is not None:
+        candidates.append(fenced[1])
+    opens, ends = words.find("{"), words.rfind("}")
+    if 0 <= opens < ends:
+        candidates.append(words[opens : ends + 1])
+    for candidate in candidates:
         try:
             value = _clean(msgspec.json.decode(candidate))
             return msgspec.convert(value, answer, strict=False)
@@ -183,10 +189,3 @@ def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {redact(name): _clean(item) for name, item in value.items()}
     return value
-
-
-def _candidates(text: str) -> list[str]:
-    fenced = _FENCED.search(text)
-    opens, ends = text.find("{"), text.rfind("}")
-    among = [text[opens : ends + 1]] if 0 <= opens < ends else []
-    return [text, *([fenced[1]] if fenced else []), *among]

@@ -18,6 +18,7 @@ from store.home.errors import ModelError
 
 Message = dict[str, str]  # role and content
 
+MOST_ANSWER_TOKENS = 4_096  # models that think before they answer count their thoughts too
 MOST_TEXT = 262_144  # characters of an answer that are looked at: far more than it may have
 _NO_KEY = "none"  # a server of one's own asks for none, and the client will not go without
 
@@ -83,7 +84,6 @@ def complete(
     messages: list[Message],
     *,
     schema: dict[str, Any] | None,
-    most_tokens: int,
     api_base: str,
     timeout_s: float,
 ) -> Reply:
@@ -91,7 +91,11 @@ def complete(
     litellm = _litellm()
     from openai import OpenAIError  # what all of litellm's errors are
 
-    request: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": most_tokens}
+    request: dict[str, Any] = {
+        "model": model,
+        "messages": messages,
+        "max_tokens": MOST_ANSWER_TOKENS,
+    }
     if schema is not None:
         request["response_format"] = {"type": "json_schema", "json_schema": schema}
     if api_base:

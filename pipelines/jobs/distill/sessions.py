@@ -133,6 +133,7 @@ def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
 # (`serve.reader.memory_json`), however often they recur.
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
+_MOST_NAMES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,6 @@ def fold_text(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .!")
 
 
-def join_names(names: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
