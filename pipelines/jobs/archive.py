@@ -69,12 +69,18 @@ def propose(context: Context) -> Proposal:
         plans.events_of(planned, context.now),
         context.now,
     )
-    notes = tuple(_notes(context, is_more=is_more))
+    notes = [f"these are {MOST}, and there are more: the next run takes them"] if is_more else []
+    rows = context.rows
+    is_old = rows.updated_at <= context.now - COLD_AFTER_DAYS * DAY_US
+    if count := int(np.count_nonzero(rows.equal("state", (SUPERSEDED,)) & is_old)):
+        notes.append(
+            f"{count} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
+        )
     silence = (
         f"{plural(len(context.live_rows), 'memory')} looked at: none has expired, and none is "
         f"unimportant and was unused for {COLD_AFTER_DAYS} days"
     )
-    return Proposal(chosen, len(context.live_rows), notes, silence, replay, checks)
+    return Proposal(chosen, len(context.live_rows), tuple(notes), silence, replay, checks)
 
 
 def _expiry_steps(context: Context) -> Iterator[Step]:
@@ -174,15 +180,6 @@ def _idle_step(memory: Memory, cold: _Cold) -> Step:
         importance_left=round(cold.importance, 2),
         recalled=cold.recalled,
     )
-
-
-def _notes(context: Context, *, is_more: bool) -> Iterator[str]:
-    if is_more:
-        yield f"these are {MOST}, and there are more: the next run takes them"
-    rows = context.rows
-    is_old = rows.updated_at <= context.now - COLD_AFTER_DAYS * DAY_US
-    if count := int(np.count_nonzero(rows.equal("state", (SUPERSEDED,)) & is_old)):
-        yield f"{count} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
 
 
 # The files below `cold/`.

@@ -32,7 +32,7 @@ from store.home.instants import moment
 from store.home.projects import project_of, scope_chain
 from store.importers import markdown
 from store.log.commands import Draft
-from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, RecordedKind, Step, Trust
+from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, Step, Trust
 from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps
 from store.text.excerpt import one_line, plural
@@ -203,9 +203,14 @@ def _record_steps(
     sources = tuple(dict.fromkeys([*memories, *events, *earlier]))[:_SOURCES]
     files = tuple(dict.fromkeys(path for candidate in items for path in candidate.files))[:_FILES]
     digests = project_files.digests(root, newest.project, files)
-    content = _lesson_text(newest, len(distilled.sessions), is_rule=is_rule)
+    content = newest.rule if newest.rule and is_rule else newest.content
     kind = "lesson" if is_rule else newest.kind
     trust = _trust(context, "agent" if is_rule else newest.trust, sources)
+    importance = None  # as any of its kind
+    if (count := len(distilled.sessions)) > 1:
+        content = f"{content}{'' if content[-1:] in '.!?' else '.'} Seen in {count} sessions."
+        usual = default_importance(kind, trust, None)
+        importance = min(_MOST_IMPORTANT, usual + _MORE * (count - 1))
     draft = Draft(
         id=steps.result_id(NAME, f"{newest.key} {content}", sources, newest.at),
         content=content,
@@ -216,7 +221,7 @@ def _record_steps(
         session=newest.session or None,
         source=NAME,
         source_ids=sources,
-        importance=_importance(kind, trust, len(distilled.sessions)),
+        importance=importance,
         created_at=moment(newest.at),
         metadata=msgspec.to_builtins(LessonMetadata(distilled, events, files, digests)),
         trust=trust,
@@ -244,20 +249,6 @@ def _provenance(items: Sequence[Candidate], before: Sequence[Memory]) -> Provena
         may_rule=all(candidate.rule for candidate in items)
         and all(old.may_rule for old in earlier),
     )
-
-
-def _lesson_text(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
-    text = newest.rule if newest.rule and is_rule else newest.content
-    if sessions == 1:
-        return text
-    return f"{text if text[-1:] in '.!?' else f'{text}.'} Seen in {sessions} sessions."
-
-
-def _importance(kind: RecordedKind, trust: Trust, sessions: int) -> float | None:
-    """Return the importance of a lesson by its sessions; None: as any of its kind."""
-    if sessions == 1:
-        return None
-    return min(_MOST_IMPORTANT, default_importance(kind, trust, None) + _MORE * (sessions - 1))
 
 
 def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:

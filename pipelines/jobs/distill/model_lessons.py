@@ -263,7 +263,7 @@ def _check_lesson(
     is_rule = learnt.kind in RULE_KINDS
     if len(words - own_words) < _ENOUGH * len(words):
         return None
-    if not _contains_all(_names(learnt.text), cited_text):
+    if not _contains_names(cited_text, learnt.text):
         return None
     if is_rule and _FORBIDS.search(learnt.text) and not _FORBIDS.search(cited_text):
         return None  # turned into its opposite
@@ -290,13 +290,9 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word[:5] for word in _WORD.findall(text.casefold()))
 
 
-def _names(text: str) -> set[str]:
-    """Return the numbers and names of a text; what stands in back quotes is one."""
-    names = (match.strip("`.,:-") for match in _NAME.findall(text))
-    return {" ".join(name.casefold().split()) for name in names if name}
-
-
-def _contains_all(names: Iterable[str], text: str) -> bool:
-    """Return whether each of some names is in a text, and not as a part of another name."""
+def _contains_names(text: str, lesson: str) -> bool:
+    """Return whether each number and name of a lesson is in a text, not as a part of another."""
     folded = " ".join(text.casefold().split())
+    matches = (match.strip("`.,:-") for match in _NAME.findall(lesson))
+    names = {" ".join(match.casefold().split()) for match in matches if match}
     return all(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\d)", folded) for name in names)

@@ -63,7 +63,7 @@ def propose(context: Context) -> Proposal:
     sources = sorted(
         [*by_rules, *by_model], key=lambda source: (source.fact.since, source.memory.seq)
     )
-    known = _KnownFacts.of(context)
+    facts = _KnownFacts.of(context)
     stated = {
         (source.memory.id, source.fact.key, fold_value(source.fact.value)) for source in sources
     }
@@ -73,7 +73,7 @@ def propose(context: Context) -> Proposal:
         if memory.id in changed
         for step in _withdrawal_steps(context, memory, stated)
     ]
-    proposed += [step for source in sources for step in _steps(context, known, source)]
+    proposed += [step for source in sources for step in _steps(context, facts, source)]
     silence = (
         f"{plural(len(turns), 'memory')} read that "
         f"{'was' if len(turns) == 1 else 'were'} not read before: none states a new fact in a way "
@@ -144,21 +144,21 @@ class _KnownFacts:
     def of(cls, context: Context) -> "_KnownFacts":
         rows = Facts.open(context.tables("facts")).documents
         memories = context.memories(rows)
-        known = cls()
+        facts = cls()
         for fact in facts_of(memories):
             memory = memories[fact.document]
             if memory.state != ACTIVE:
                 continue
             if memory.key is not None:
-                known.values[memory.project, fact.key] = (
+                facts.values[memory.project, fact.key] = (
                     fact.value,
                     fact.valid_from,
                     memory.job,
                     memory.id,
                 )
             else:
-                known.stated.add((memory.project, fact.key, fold_value(fact.value)))
-        return known
+                facts.stated.add((memory.project, fact.key, fold_value(fact.value)))
+        return facts
 
 
 def fold_value(value: str) -> str:
@@ -184,30 +184,30 @@ def _withdrawal_steps(
             yield steps.stale(memory, "what it was read in says so no more")
 
 
-def _steps(context: Context, known: _KnownFacts, source: FactSource) -> Iterator[Step]:
+def _steps(context: Context, facts: _KnownFacts, source: FactSource) -> Iterator[Step]:
     """Yield the steps for a fact: none where it is known, or older than the current value."""
     memory, fact = source.memory, source.fact
     about = memory.project, fact.key
     if fact.is_singleton:
-        value, since, job, id_ = known.values.get(about, ("", 0, "facts", ""))
+        value, since, job, id_ = facts.values.get(about, ("", 0, "facts", ""))
         if id_ and (fold_value(value) == fold_value(fact.value) or fact.since < since):
             return
         if id_ and job is None:
-            yield from _conflict(context, known, source, id_)
+            yield from _conflict(context, facts, source, id_)
             return
-    elif (*about, fold_value(fact.value)) in known.stated:
+    elif (*about, fold_value(fact.value)) in facts.stated:
         return
     try:
         step = _record_step(context, source)
     except InvalidInput:  # a sentence or a name that makes no memory
         return
-    if step.subject in known.ids:
+    if step.subject in facts.ids:
         return
-    known.ids.add(step.subject)
+    facts.ids.add(step.subject)
     if fact.is_singleton:
-        known.values[about] = fact.value, fact.since, "facts", step.subject
+        facts.values[about] = fact.value, fact.since, "facts", step.subject
     else:
-        known.stated.add((*about, fold_value(fact.value)))
+        facts.stated.add((*about, fold_value(fact.value)))
     earlier = context.rows.find(step.subject)
     if earlier is None:
         yield step
@@ -217,13 +217,13 @@ def _steps(context: Context, known: _KnownFacts, source: FactSource) -> Iterator
             yield steps.restore(earlier, "what it was read in holds again")
 
 
-def _conflict(context: Context, known: _KnownFacts, source: FactSource, id_: str) -> Iterator[Step]:
+def _conflict(context: Context, facts: _KnownFacts, source: FactSource, id_: str) -> Iterator[Step]:
     """Yield the link from a turn to the value by hand that it contradicts, once."""
     edges = {(edge.source, edge.target) for edge in context.rows.edges_of(source.memory.id)}
     link = f"{source.memory.id} {id_}"
-    if (source.memory.id, id_) in edges or link in known.ids:
+    if (source.memory.id, id_) in edges or link in facts.ids:
         return
-    known.ids.add(link)
+    facts.ids.add(link)
     why = f"it says {source.fact.key} is {source.fact.value}, which was recorded otherwise by hand"
     yield steps.link(source.memory, id_, "conflict", why, confidence=source.fact.confidence)
 

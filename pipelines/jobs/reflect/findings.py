@@ -39,24 +39,18 @@ def find_clusters(inputs: Inputs, vectors: Vectors, calibration: Calibration) ->
     usual = generated_text.DocumentFrequencies.of(inputs.memories)
     knows = calibration.knows_meaning
     for start in range(0, len(inputs.memories), BLOCK):
-        places = _first_of_each_text(inputs, range(start, start + BLOCK))
+        first: dict[bytes, int] = {}  # of equal texts: copies are no agreement
+        for place in range(start, min(start + BLOCK, len(inputs.memories))):
+            first.setdefault(inputs.memories[place].text_hash, place)
+        places = np.array(list(first.values()), np.int64)
         cosines = vectors[places] @ vectors[places].T
         near = np.minimum(calibration.evidence(cosines), 1.0) if knows else cosines
-        alike = near + (1.0 - near) * 0.5 * _overlap(inputs, places)
-        alike = alike.astype(np.float32)
+        alike = (near + (1.0 - near) * 0.5 * _overlap(inputs, places)).astype(np.float32)
         least = LEAST if knows else LEAST_LETTERS
         for group in average_linkage(alike.copy(), least, LARGEST):
             finding = _cluster(inputs, places[group], alike[np.ix_(group, group)], usual)
             if finding is not None:
                 yield finding
-
-
-def _first_of_each_text(inputs: Inputs, block: range) -> Places:
-    """Return the places of a block, of equal texts only the first: copies are no agreement."""
-    first: dict[bytes, int] = {}
-    for place in block[: max(0, len(inputs.memories) - block.start)]:
-        first.setdefault(inputs.memories[place].text_hash, place)
-    return np.array(list(first.values()), np.int64)
 
 
 def _overlap(inputs: Inputs, places: Places) -> Vectors:
