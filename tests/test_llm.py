@@ -15,7 +15,7 @@ from model_server import Asked, ModelServer
 
 from pipelines.llm import prompt, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.model_client import Client, Estimator, Patience, model_of_tier
+from pipelines.llm.model_client import Client, Estimator, model_of_tier
 from pipelines.llm.prompt import make_prompt
 from pipelines.llm.provider import MOST_ANSWER_TOKENS
 from store.home.config import Llm
@@ -63,7 +63,7 @@ def client(server: ModelServer, log: EventLog, home: Path, clock) -> Callable[..
         slept: list[float] = []
         noted: list[str] = []
         budget = Budget(home, chosen, clock)
-        model_client = Client(chosen, log, budget, clock, noted.append, Patience(), slept.append)
+        model_client = Client(chosen, log, budget, clock, noted.append, sleep=slept.append)
         model_client.slept, model_client.noted = slept, noted
         return model_client
 
@@ -212,7 +212,7 @@ def test_a_cut_connection_counts_as_the_most_it_could_cost(client, server, log):
 
 def test_a_hanging_model_times_out(client, server, log):
     server.mode = "hang"
-    model_client = replace(client(timeout_s=0.3), patience=Patience(pauses_s=()))
+    model_client = replace(client(timeout_s=0.3), pauses_s=())
     with pytest.raises(ModelError, match=r"no answer within 0\.3 s"):
         ask(model_client)
     (call,) = calls(log)
@@ -254,7 +254,7 @@ def test_no_key_reaches_an_error_an_event_or_a_note(client, server, log):
     for mode in ("401", "500", "400", "429"):
         server.mode = mode
         with pytest.raises(ModelError) as error:
-            ask(replace(model_client, patience=Patience(pauses_s=())))
+            ask(replace(model_client, pauses_s=()))
         assert KEY not in str(error.value) and error.value.__cause__ is None
     assert server.asked[0].headers["Authorization"] == f"Bearer {KEY}"  # which it quotes
     assert KEY.encode() not in b"".join(path.read_bytes() for path in log.path.parent.iterdir())

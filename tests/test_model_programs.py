@@ -20,7 +20,7 @@ import pytest
 
 from pipelines.llm import codex_model, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.model_client import Client, Estimator, Patience
+from pipelines.llm.model_client import Client, Estimator
 from pipelines.llm.provider import MOST_ANSWER_TOKENS
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BudgetSpent, ModelError
@@ -154,8 +154,8 @@ def client(log: EventLog, home: Path, clock) -> Callable[..., Caller]:
         chosen = msgspec.convert({"cheap": model, "timeout_s": 20.0} | limits, Llm)
         notes: list[str] = []
         budget = Budget(home, chosen, clock)
-        patience = Patience(tuple(pauses_s))
-        return Caller(Client(chosen, log, budget, clock, notes.append, patience), notes)
+        client = Client(chosen, log, budget, clock, notes.append, tuple(pauses_s))
+        return Caller(client, notes)
 
     return made
 

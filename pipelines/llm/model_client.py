@@ -78,17 +78,9 @@ class LanguageModel(Protocol):
 TIERS: tuple[ModelTier, ...] = ("cheap", "balanced", "expensive")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """The pauses before a request is repeated, the longest one a provider may ask for, how often a
-    wrong answer is asked for again, and how many questions in a row may fail before no more are
-    asked.
-    """
-
-    pauses_s: tuple[float, ...] = (1.0, 4.0)
-    longest_pause_s: float = 60.0
-    corrections: int = 2
-    failures: int = 3
+_LONGEST_PAUSE_S = 60.0  # that a provider may ask for
+_CORRECTIONS = 2  # of a wrong answer
+_MOST_FAILURES = 3  # in a row: after them the model is asked no more
 
 
 def model_of_tier(limits: Llm, tier: ModelTier) -> str:
@@ -103,14 +95,16 @@ def model_of_tier(limits: Llm, tier: ModelTier) -> str:
 
 @dataclass
 class Client:
-    """`note` is told, once each, what a person should know. One run has one client."""
+    """One run's client. `note` gets each note for a person once; `pauses_s` are those before a
+    request is repeated.
+    """
 
     limits: Llm
     log: EventLog
     budget: Budget
     clock: Callable[[], int]
     note: Callable[[str], None] = lambda text: None
-    patience: Patience = Patience()
+    pauses_s: tuple[float, ...] = (1.0, 4.0)
     sleep: Callable[[float], None] = time.sleep
     _noted: set[str] = field(default_factory=set)
     _schemaless: set[str] = field(default_factory=set)  # models that refused a schema
@@ -127,7 +121,7 @@ class Client:
     ) -> Answer[T]:
         """Return the model's answer as a value of `answer`: LanguageModel has it all."""
         model = model_of_tier(self.limits, tier)
-        if self._failures >= self.patience.failures:
+        if self._failures >= _MOST_FAILURES:
             raise ModelError(
                 f"{model} failed {self._failures} times in a row and is no longer called"
             )
@@ -143,7 +137,7 @@ class Client:
             raise
         except ModelError as error:
             self._failures += 1
-            if self._failures == self.patience.failures:
+            if self._failures == _MOST_FAILURES:
                 self._note(f"no model was asked any more after {self._failures} failures: {error}")
             raise
         self._failures = 0
@@ -151,7 +145,7 @@ class Client:
 
     def _valid_answer(self, calls: "_Calls", question: Prompt, answer: type[T]) -> Answer[T]:
         """Return a valid answer; a model that gave none is told why and asked again."""
-        for corrections in range(self.patience.corrections, -1, -1):
+        for corrections in range(_CORRECTIONS, -1, -1):
             reply = self._reply(calls, question)
             try:
                 value = prompt.parse_answer(reply.text, answer)
@@ -168,7 +162,7 @@ class Client:
     def _reply(self, calls: "_Calls", question: Prompt) -> Reply:
         """Return a reply; after a failure that may pass the model is asked again."""
         has_schema = calls.model not in self._schemaless
-        pauses = iter(self.patience.pauses_s)
+        pauses = iter(self.pauses_s)
         while True:
             try:
                 reply = self._call(calls, question, has_schema=has_schema)
@@ -180,7 +174,7 @@ class Client:
                 if wait is None:
                     raise
                 wait = wait if error.wait_s is None else error.wait_s
-                if wait > self.patience.longest_pause_s:
+                if wait > _LONGEST_PAUSE_S:
                     raise
                 self.sleep(wait)
                 continue
