@@ -66,11 +66,8 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 def job_definitions() -> list[UnresolvedAssetJobDefinition]:
     """Return one Dagster job for each of ours, and one that runs them all in order."""
     names = job_order()
-    ours: dict[str, tuple[tuple[str, ...], str]] = {
-        name: ((name,), find_job(name).does) for name in names
-    }
-    if names:
-        ours[LEARN] = (names, "All jobs of one tenant, one after the other.")
+    ours = [(name, (name,), find_job(name).does) for name in names]
+    together = (LEARN, names, "All jobs of one tenant, one after the other.")
     return [
         dg.define_asset_job(
             dagster_name(name),
@@ -80,7 +77,7 @@ def job_definitions() -> list[UnresolvedAssetJobDefinition]:
             tags={"mnemolog/group": LEARNING_GROUP},
             description=does,
         )
-        for name, (assets, does) in ours.items()
+        for name, assets, does in (*ours, together)
     ]
 
 

@@ -255,7 +255,7 @@ def learn(
     """
     tenant = find_tenant(settings.home, tenant_name)
     names = job_order() if name == LEARN else (name,)
-    if not names or not set(names) <= set(job_order()):
+    if not set(names) <= set(job_order()):
         choices = ", ".join((*job_order(), LEARN))
         raise InvalidInput(f"unknown job {name!r}: choose from {choices}")
     config = dg.RunConfig(loggers={"console": {}})

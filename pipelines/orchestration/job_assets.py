@@ -128,8 +128,7 @@ _PRIORITY = "dagster/priority"
 
 def job_order() -> tuple[str, ...]:
     """Return the names of the jobs there are, in the order in which they are run together."""
-    ordered = [name for name in ORDER if name in jobs.JOBS]
-    return (*ordered, *sorted(jobs.JOBS.keys() - set(ordered)))
+    return tuple(name for name in ORDER if name in jobs.JOBS)
 
 
 def key_of(name: str) -> dg.AssetKey:
