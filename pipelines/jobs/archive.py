@@ -11,7 +11,6 @@ segments that old receipts move to. These need no plan, since they change no ans
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from store.log.event_kinds import Applied, Planned, Step
 from store.log.receipts import DAY_US
 from store.maintenance import erase, memory_archive
 from store.maintenance.memory_archive import ColdFile
-from store.memories.memory import SUPERSEDED, Memory
+from store.memories.memory import SUPERSEDED
 from store.plans import plans, steps
 from store.text.excerpt import plural
 
@@ -41,17 +40,6 @@ COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
 MOST = 200  # memories a run: as many as a person looks through
 
 Rows = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class _Cold:
-    """A row that may go; `idle` is in microseconds."""
-
-    row: int
-    idle: int
-    importance: float
-    recalled: int
-    last: int
 
 
 def propose(context: Context) -> Proposal:
@@ -96,40 +84,41 @@ def _expiry_steps(context: Context) -> Iterator[Step]:
 
 
 def _idle_steps(context: Context) -> Iterator[Step]:
-    derived = np.intersect1d(context.rows.sources.documents, context.live_rows)
+    """Yield a step for each memory that nobody needed for long, the least important and then the
+    longest idle first.
+    """
+    rows, live = context.rows, context.live_rows
+    derived = np.intersect1d(rows.sources.documents, live)
     source_ids = {id_ for memory in context.memories(derived) for id_ in memory.source_ids}
-    for cold in _coldest(context):
-        (memory,) = context.rows.take([cold.row])
-        if memory.key is None and memory.id not in source_ids:
-            yield _idle_step(memory, cold)
-
-
-def _coldest(context: Context) -> Iterator[_Cold]:
-    """Yield the living rows that nobody needed for long, the least important and oldest first."""
-    rows, living = context.rows, context.live_rows
     usage = Usage.open(context.tables("usage"))
     changed = rows.updated_at.copy()
     for row, at in _importance_changes(context):
         changed[row] = at
     recalled_at = usage.counts("last_recalled_at", np.arange(len(rows)))
     last = np.maximum(np.maximum(changed, context.arrived_at), recalled_at)
-    idle = (_newest_beside(context, last) - last)[living]
-    recalled = usage.counts("recalled", living)
-    lasting = rows.equal("kind", LASTING_KINDS)[living]
-    pinned = rows.codes("pinned")[living] > 0
-    importance = decay(rows.importance[living], idle, recalled, lasting, pinned)
-    may_go = ~lasting & ~pinned & (usage.counts("verdicts", living) <= 0)
+    idle = (_newest_beside(context, last) - last)[live]
+    recalled = usage.counts("recalled", live)
+    lasting = rows.equal("kind", LASTING_KINDS)[live]
+    pinned = rows.codes("pinned")[live] > 0
+    importance = decay(rows.importance[live], idle, recalled, lasting, pinned)
+    may_go = ~lasting & ~pinned & (usage.counts("verdicts", live) <= 0)
     may_go &= (idle >= COLD_AFTER_DAYS * DAY_US) & (importance <= COLD_IMPORTANCE)
     places = np.flatnonzero(may_go)
-    order = np.lexsort((living[places], -idle[places], importance[places]))
+    order = np.lexsort((live[places], -idle[places], importance[places]))
     for place in places[order].tolist():
-        row = int(living[place])
-        yield _Cold(
-            row=row,
-            idle=int(idle[place]),
-            importance=float(importance[place]),
+        (memory,) = rows.take([int(live[place])])
+        if memory.key is not None or memory.id in source_ids:
+            continue
+        use = "was not recalled" if recalled[place] else "nobody recalled it"
+        since = isoformat(int(last[live[place]]))[:10]
+        others = "its project went on" if memory.project else "others were used"
+        days = int(idle[place]) // DAY_US
+        yield steps.archive(
+            memory,
+            f"{use} since {since}, while {others} for {days} days",
+            days_idle=days,
+            importance_left=round(float(importance[place]), 2),
             recalled=int(recalled[place]),
-            last=int(last[row]),
         )
 
 
@@ -167,19 +156,6 @@ def _newest_beside(context: Context, last: Rows) -> Rows:
     newest[-1] = last.max(initial=0)
     newest_beside: Rows = newest[projects]
     return newest_beside
-
-
-def _idle_step(memory: Memory, cold: _Cold) -> Step:
-    use = "was not recalled" if cold.recalled else "nobody recalled it"
-    others = "its project went on" if memory.project else "others were used"
-    days = cold.idle // DAY_US
-    return steps.archive(
-        memory,
-        f"{use} since {isoformat(cold.last)[:10]}, while {others} for {days} days",
-        days_idle=days,
-        importance_left=round(cold.importance, 2),
-        recalled=cold.recalled,
-    )
 
 
 # The files below `cold/`.

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pipelines.jobs import Context, Proposal
 from pipelines.llm import prompt
-from pipelines.llm.model_client import LanguageModel, answered_calls
+from pipelines.llm.model_client import answered_calls
 from pipelines.llm.prompt import make_prompt
 from store.derived.feedback import Usage
 from store.home.errors import BudgetSpent, ModelError
@@ -164,22 +164,16 @@ def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, Mode
     for batch in _new_batches(context, memories):
         context.report(f"importance: {len(batch)} memories before the model")
         try:
-            scores |= _ask_batch(context.model, batch)
+            answer = context.model.ask(PURPOSE, _INSTRUCTIONS, _data(batch), Scores, tier="cheap")
         except BudgetSpent:
             break
         except ModelError:
             continue  # these are judged by what became of them; the call is in the log
-    return scores
-
-
-def _ask_batch(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, ModelScore]:
-    answer = model.ask(PURPOSE, _INSTRUCTIONS, _data(batch), Scores, tier="cheap")
-    scores: dict[str, ModelScore] = {}
-    for score in answer.value.scores:
-        if 1 <= score.n <= len(batch):
-            memory = batch[score.n - 1]
-            most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
-            scores[memory.id] = ModelScore(min(score.importance, most), answer.model)
+        for score in answer.value.scores:
+            if 1 <= score.n <= len(batch):
+                memory = batch[score.n - 1]
+                most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
+                scores[memory.id] = ModelScore(min(score.importance, most), answer.model)
     return scores
 
 

@@ -16,7 +16,6 @@ import msgspec
 
 from pipelines.jobs import Context, Proposal
 from pipelines.jobs.route import tier_for
-from pipelines.llm.model_client import Answer, LanguageModel
 from pipelines.llm.prompt import json_lines
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import (
@@ -25,7 +24,6 @@ from store.log.event_kinds import (
     Judge,
     Judged,
     Made,
-    ModelTier,
     Rated,
     Recalled,
     SessionTold,
@@ -215,24 +213,6 @@ def _judgment(
     return steps.judge(recall.id, judged, "; ".join(reasons) or "nothing tells of it"), asks
 
 
-def _opinions(
-    context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
-) -> tuple[dict[str, Signal], Made | None, bool]:
-    """Return a model's opinions, their lineage, and whether it may be asked again."""
-    trusted = [memory for memory in memories if memory.trust in MAY_RULE]
-    acted = [event for event in after if isinstance(event.body, Acted) and event.trust in MAY_RULE]
-    if context.model is None or not trusted or not acted:
-        return {}, None, True
-    tier = tier_for(context, body.route.state if body.route else None)
-    try:
-        opinions, answer = model_opinions(context.model, body.query, trusted, acted, tier)
-    except BudgetSpent:
-        return {}, None, False
-    except ModelError:
-        return {}, None, True
-    return opinions, answer.lineage("judge"), True
-
-
 def _past_use(context: Context, since: int) -> PastUse:
     past_use = PastUse()
     for event in context.log.events_between(("recalled", "rated"), since, context.now + 1):
@@ -291,32 +271,40 @@ class Opinions(msgspec.Struct, frozen=True):
     opinions: tuple[Opinion, ...]
 
 
-def model_opinions(
-    model: LanguageModel,
-    query: str,
-    memories: Sequence[Memory],
-    acted: Sequence[Event],
-    tier: ModelTier,
-) -> tuple[dict[str, Signal], Answer[Opinions]]:
-    """Return the model's opinions by memory, and its answer; raise as `LanguageModel.ask` does."""
-    answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, acted), Opinions, tier=tier)
-    signals = {
-        memories[opinion.memory - 1].id: Signal(
+def _opinions(
+    context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
+) -> tuple[dict[str, Signal], Made | None, bool]:
+    """Return a model's opinions, their lineage, and whether it may be asked again."""
+    trusted = [memory for memory in memories if memory.trust in MAY_RULE]
+    acted = [
+        event.body for event in after if isinstance(event.body, Acted) and event.trust in MAY_RULE
+    ]
+    if context.model is None or not trusted or not acted:
+        return {}, None, True
+    tier = tier_for(context, body.route.state if body.route else None)
+    data = _data(body.query, trusted, acted)
+    try:
+        answer = context.model.ask("judge", INSTRUCTIONS, data, Opinions, tier=tier)
+    except BudgetSpent:
+        return {}, None, False
+    except ModelError:
+        return {}, None, True
+    opinions = {
+        trusted[opinion.memory - 1].id: Signal(
             max(-MOST, min(MOST, opinion.verdict)), opinion.why[:_LINE]
         )
         for opinion in answer.value.opinions
-        if 1 <= opinion.memory <= len(memories) and opinion.verdict == opinion.verdict  # no NaN
+        if 1 <= opinion.memory <= len(trusted) and opinion.verdict == opinion.verdict  # no NaN
     }
-    return signals, answer
+    return opinions, answer.lineage("judge"), True
 
 
-def _data(query: str, memories: Sequence[Memory], acted: Sequence[Event]) -> str:
+def _data(query: str, memories: Sequence[Memory], acted: Sequence[Acted]) -> str:
     lines: list[dict[str, object]] = [{"question": query[:_TEXT]}]
     lines += [
         {"memory": number, "text": memory.content[:_TEXT]}
         for number, memory in enumerate(memories, 1)
     ]
-    actions = [event.body for event in acted if isinstance(event.body, Acted)]
     lines += [
         {
             "did": act.doing,
@@ -324,6 +312,6 @@ def _data(query: str, memories: Sequence[Memory], acted: Sequence[Event]) -> str
             "files": act.files,
             "passed": act.passed,
         }
-        for act in actions[:_DEEDS]
+        for act in acted[:_DEEDS]
     ]
     return json_lines(lines)

@@ -216,7 +216,6 @@ def _record_steps(
         content=content,
         kind=kind,
         context=newest.context,
-        result=newest.result,
         project=newest.project,
         session=newest.session or None,
         source=NAME,

@@ -94,17 +94,15 @@ def _session_lines(past: PastSession, after: int) -> Iterator[tuple[int, Line]]:
         if event.seq > after:
             for by, text, files in _event_texts(event):
                 if text:
-                    yield (
-                        event.seq,
-                        Line("", by, text, event.id, False, event.at, event.project, files),
-                    )
+                    line = Line("", by, text, event.id, False, event.at, event.project, files)
+                    yield event.seq, line
     for memory in past.memories:
         if memory.seq > after and memory.job is None and (text := _plain(memory.content)):
             by = "tool"  # or the web
             if memory.trust in MAY_RULE:
                 by = "person" if memory.trust == "user" else "agent"
-            at, project = memory.created_at, memory.project
-            yield memory.seq, Line("", by, text, memory.id, True, at, project)
+            line = Line("", by, text, memory.id, True, memory.created_at, memory.project)
+            yield memory.seq, line
 
 
 def _event_texts(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:

@@ -154,7 +154,6 @@ class Candidate:
     files: tuple[str, ...] = ()
     project: str | None = None
     context: str | None = None
-    result: str | None = None
     rule: str | None = None
     made: Made | None = None  # where a model found it
     until: int = 0  # the last event of the session that a model was shown
