@@ -84,10 +84,9 @@ Report = Callable[[str], None]
 class Context:
     """`project` is the one whose memories are looked at, with those of none; None: of all.
 
-    `root` is that project's folder, where somebody stands in it. `session` is the only one of which
-    anything new is learnt; None: any. `now` is microseconds UTC. Without a `model` a job does what
-    it can on strict evidence. `notes` is what a person is to be told beside what the job itself
-    says: what became of the model.
+    `root` is that project's folder, if it is known. `session` is the only one to learn from; None:
+    any. `now` is microseconds UTC. Without a `model` a job does what it can on strict evidence.
+    `notes` are the model's notes for a person; the job's own are in its proposal.
     """
 
     tenant: Tenant
@@ -129,9 +128,9 @@ class Context:
 
     @cached_property
     def live_rows(self) -> npt.NDArray[np.int64]:
-        """The rows of the memories that hold now and are the project's or nobody's, ascending.
+        """The rows of active memories, the project's or nobody's, ascending.
 
-        Episodes are none of them: they are the record that jobs read, not what is upkept.
+        Episodes are left out: jobs read them, and do not maintain them.
         """
         mask = self.rows.active_at(self.now) & ~self.rows.equal("kind", (EPISODE,))
         return np.flatnonzero(mask & self._is_of_project)
@@ -165,10 +164,10 @@ class Context:
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What a job would do. `looked_at` counts memories; `notes` say what a person should know, and
-    `silence`, where there are no steps, what was read and why nothing came of it.
+    """The steps of a job. `looked_at` counts memories; `notes` are for a person; `silence` explains
+    a proposal without steps.
 
-    A change of how recall works has what it does to past recalls, and the `checks` of that.
+    A change of how recall works has its effect on past recalls (`replay`), and the `checks` of it.
     """
 
     steps: tuple[Step, ...]

@@ -102,7 +102,7 @@ def call(
     (home / "models.json").write_text(_models(path), encoding="utf-8")
     settings["model_instructions_file"] = str(home / "instructions.md")
     settings["model_catalog_json"] = str(home / "models.json")
-    (home / "config.toml").write_text(tomlkit.dumps(settings | _restrictions()), encoding="utf-8")
+    (home / "config.toml").write_text(tomlkit.dumps(settings | _RESTRICTIONS), encoding="utf-8")
     words = [path, "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
     if schema is not None:
         (folder / "schema.json").write_text(json.dumps(schema["schema"]), encoding="utf-8")
@@ -162,30 +162,29 @@ def _models(path: str) -> str:
         return json.dumps(catalog)
 
 
-def _restrictions() -> dict[str, Any]:
-    """Return the settings that leave of an agent a model."""
-    return {
-        "model_reasoning_effort": "low",
-        "project_doc_max_bytes": 0,
-        "include_permissions_instructions": False,
-        "include_environment_context": False,
-        "include_apps_instructions": False,
-        "include_collaboration_mode_instructions": False,
-        "web_search": "disabled",
-        "approval_policy": "never",
-        "sandbox_mode": "read-only",
-        "cli_auth_credentials_store": "file",
-        "check_for_update_on_startup": False,
-        "analytics": {"enabled": False},
-        "history": {"persistence": "none"},
-        "skills": {"include_instructions": False, "bundled": {"enabled": False}},
-        "agents": {"enabled": False},
-        "tools": {
-            "experimental_request_user_input": {"enabled": False},
-            "update_plan": {"enabled": False},
-        },
-        "features": dict.fromkeys(_OFF, False),
-    }
+# they turn an agent into a plain model
+_RESTRICTIONS = {
+    "model_reasoning_effort": "low",
+    "project_doc_max_bytes": 0,
+    "include_permissions_instructions": False,
+    "include_environment_context": False,
+    "include_apps_instructions": False,
+    "include_collaboration_mode_instructions": False,
+    "web_search": "disabled",
+    "approval_policy": "never",
+    "sandbox_mode": "read-only",
+    "cli_auth_credentials_store": "file",
+    "check_for_update_on_startup": False,
+    "analytics": {"enabled": False},
+    "history": {"persistence": "none"},
+    "skills": {"include_instructions": False, "bundled": {"enabled": False}},
+    "agents": {"enabled": False},
+    "tools": {
+        "experimental_request_user_input": {"enabled": False},
+        "update_plan": {"enabled": False},
+    },
+    "features": dict.fromkeys(_OFF, False),
+}
 
 
 def overhead(instructions: str) -> int:

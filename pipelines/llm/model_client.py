@@ -144,7 +144,7 @@ class Client:
         return valid
 
     def _valid_answer(self, calls: "_Calls", question: Prompt, answer: type[T]) -> Answer[T]:
-        """Return a valid answer; a model that gave none is told why and asked again."""
+        """Return a valid answer; after a wrong one the model is told why, and asked again."""
         for corrections in range(_CORRECTIONS, -1, -1):
             reply = self._reply(calls, question)
             try:

@@ -273,7 +273,7 @@ def _head_to_build(tenant: Tenant) -> int | None:
 
 
 def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
-    """Report killed runs of a tenant as failed, or they hold their place in the queue for ever.
+    """Report killed runs of a tenant as failed: else they stay in the queue for ever.
 
     Call it while holding the tenant's build lock: a build that is alive would hold it, as a run
     that learns would hold its turn.
@@ -292,9 +292,9 @@ def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
 
 
 def _free_pool_slots(instance: dg.DagsterInstance) -> None:
-    """Give back the places in a pool that runs kept which are over: a killed one gives none back.
+    """Give back the pool slots of runs that are over: a killed run gives none back.
 
-    Where Dagster's settings count runs, as those we write do, there are none to give back.
+    Where Dagster's settings count runs, as those we write do, no run keeps a slot.
     """
     storage = instance.event_log_storage
     for run_id in storage.get_concurrency_run_ids():

@@ -189,7 +189,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
 def _apply_if_allowed(
     context: dg.AssetExecutionContext, job: Job, log: EventLog, outcome: Outcome
 ) -> Plan | None:
-    """Return the plan as it is then: applied, or waiting for a person."""
+    """Apply a plan that need not wait for a person; return it as it is then."""
     plan = outcome.plan
     if plan is None or plan.state != "waiting":
         return plan
