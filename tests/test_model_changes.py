@@ -125,7 +125,7 @@ def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
     }
     ref, tables = steps["vectors"]
     values = metadata.projection_metadata(candidate, ref, tables, 0.1, reused=False, quotes=False)
-    assert values["texts waiting for a vector"].value == 2
+    assert values["texts waiting for a vector"] == 2
     ref, tables = steps["memories"]
     assert "texts waiting for a vector" not in metadata.projection_metadata(
         candidate, ref, tables, 0.1, reused=False, quotes=False

@@ -110,10 +110,10 @@ def event_log(
         return dg.MaterializeResult(
             metadata=counts
             | {
-                "watermark": dg.MetadataValue.int(watermark),
-                "bytes": dg.MetadataValue.int(tenant.log.stat().st_size),
-                "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
-                "path": dg.MetadataValue.path(tenant.log),
+                "watermark": watermark,
+                "bytes": tenant.log.stat().st_size,
+                "seconds": round(time.perf_counter() - began, 3),
+                "path": tenant.log,
             },
             data_version=dg.DataVersion(str(watermark)),
         )
@@ -329,7 +329,7 @@ def _expected_result(pinned: Sequence[CheckResult], *, quotes: bool) -> dg.Asset
         severity=dg.AssetCheckSeverity.WARN,
         description="; ".join(result.reason for result in pinned) if quotes else "",
         metadata={
-            "asked": dg.MetadataValue.int(sum(result.metadata["asked"] for result in pinned)),
+            "asked": sum(result.metadata["asked"] for result in pinned),
             "missed": dg.MetadataValue.md("\n".join(lines) or "none"),
         },
     )
@@ -342,8 +342,8 @@ def _canary_metadata(outcome: Outcome, trend: Sequence[Point], *, quotes: bool) 
         for canary in outcome.missed
     )
     return {
-        "asked": dg.MetadataValue.int(outcome.asked),
-        "came back": dg.MetadataValue.int(outcome.hits),
+        "asked": outcome.asked,
+        "came back": outcome.hits,
         "missed": dg.MetadataValue.md("\n".join(lines) or "none"),
         "plot": line_plot(
             "% of the canaries that came back",
@@ -378,15 +378,15 @@ def vector_table(
     with retry_or_fail(context.retry_number):
         tenant = tenant_store.resume().tenant
         if not (config.make or table.exists(tenant)):
-            return dg.MaterializeResult(metadata={"made": dg.MetadataValue.bool(False)})
+            return dg.MaterializeResult(metadata={"made": False})
         changed = table.sync(tenant)
         rows = manifests.current(tenant).projections["vectors"].rows["rows"]
         return dg.MaterializeResult(
             metadata={
-                "made": dg.MetadataValue.bool(True),
-                ROWS: dg.MetadataValue.int(rows),
-                "parts changed": dg.MetadataValue.int(changed),
-                "path": dg.MetadataValue.path(tenant.root / "lance"),
+                "made": True,
+                ROWS: rows,
+                "parts changed": changed,
+                "path": tenant.root / "lance",
             }
         )
 
@@ -414,15 +414,13 @@ def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
                 changed = sync_mirror(mirror, tenant)
             except MirrorError as error:  # what was published is served all the same
                 context.log.warning(str(error))
-                return dg.MaterializeResult(metadata={"behind": dg.MetadataValue.text(str(error))})
+                return dg.MaterializeResult(metadata={"behind": str(error)})
             projection, table = mirror.rows
             return dg.MaterializeResult(
                 metadata={
-                    ROWS: dg.MetadataValue.int(
-                        manifests.current(tenant).projections[projection].rows[table]
-                    ),
-                    "changed": dg.MetadataValue.int(changed),
-                    "url": dg.MetadataValue.text(mirror.url),
+                    ROWS: manifests.current(tenant).projections[projection].rows[table],
+                    "changed": changed,
+                    "url": mirror.url,
                 }
             )
 
@@ -478,10 +476,10 @@ def past_recalls(
         )
         return dg.MaterializeResult(
             metadata={
-                "as they were": dg.MetadataValue.int(counts["same"]),
-                "changed": dg.MetadataValue.int(counts["changed"]),
+                "as they were": counts["same"],
+                "changed": counts["changed"],
                 "changed recalls": dg.MetadataValue.md(changed or "none"),
-                "not asked again": dg.MetadataValue.json(dict(skipped)),
+                "not asked again": dict(skipped),
             },
             check_results=[check],
         )
@@ -539,8 +537,8 @@ def recall_quality(
         )
         return dg.MaterializeResult(
             metadata={
-                "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
-                "embedder": dg.MetadataValue.text(choices.embedder),
+                "seconds": round(time.perf_counter() - began, 3),
+                "embedder": choices.embedder,
                 **_quality_metadata(quality, past_values(context, RECALL)),
             },
             check_results=[check],
@@ -568,11 +566,11 @@ def _quality_metadata(quality: Quality, before: list[tuple[int, float]]) -> Meta
     history = [*before, (round(time.time() * 1_000_000), recall)]
     silence = quality.silence
     return {
-        RECALL: dg.MetadataValue.float(recall),
-        "mrr@10": dg.MetadataValue.float(quality.project.measures["mrr@10"]),
-        "false injections": dg.MetadataValue.float(silence.injected_all if silence else 0.0),
-        "correct answers kept": dg.MetadataValue.float(silence.kept if silence else 0.0),
-        "notices": dg.MetadataValue.json(list(quality.notices)),
+        RECALL: recall,
+        "mrr@10": quality.project.measures["mrr@10"],
+        "false injections": silence.injected_all if silence else 0.0,
+        "correct answers kept": silence.kept if silence else 0.0,
+        "notices": list(quality.notices),
         "figures": dg.MetadataValue.md("\n".join(_quality_table(quality))),
         "plot": line_plot(
             "recall@5 of the check set", [at for at, _ in history], [share for _, share in history]

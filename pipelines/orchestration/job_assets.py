@@ -293,18 +293,18 @@ def outcome_metadata(
     body = plan.body if plan else None
     steps = body.steps if body else ()
     values: Metadata = {
-        "state": dg.MetadataValue.text(plan.state if plan else "nothing to do"),
-        "plan": dg.MetadataValue.text(plan.id if plan else NONE),
-        STEPS: dg.MetadataValue.int(len(steps)),
-        "steps by kind": dg.MetadataValue.json(dict(Counter(step.event for step in steps))),
-        "memories looked at": dg.MetadataValue.int(body.looked_at if body else 0),
+        "state": plan.state if plan else "nothing to do",
+        "plan": plan.id if plan else NONE,
+        STEPS: len(steps),
+        "steps by kind": dict(Counter(step.event for step in steps)),
+        "memories looked at": body.looked_at if body else 0,
         "active memories": dg.MetadataValue.md("\n".join(_kinds(outcome))),
         "diff": dg.MetadataValue.md("\n".join(_diff(steps, quotes=quotes))),
-        "model": dg.MetadataValue.text(", ".join(run.models) or "none"),
-        "calls": dg.MetadataValue.int(run.calls),
-        "calls failed": dg.MetadataValue.int(run.failed),
-        "tokens": dg.MetadataValue.int(run.tokens),
-        COST: dg.MetadataValue.float(run.cost_usd),
+        "model": ", ".join(run.models) or "none",
+        "calls": run.calls,
+        "calls failed": run.failed,
+        "tokens": run.tokens,
+        COST: run.cost_usd,
         "plot of steps": _history_plot("steps of each run", [*counts, (now, len(steps))]),
         "plot of cost": _history_plot("dollars of each run", [*costs, (now, run.cost_usd)]),
     }
@@ -312,7 +312,7 @@ def outcome_metadata(
         notes = "\n".join(f"- {cell(note)}" for note in body.notes)
         values["notes"] = dg.MetadataValue.md(notes)
     if body and body.left:
-        values["steps left for the next plan"] = dg.MetadataValue.int(body.left)
+        values["steps left for the next plan"] = body.left
     return values
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 import numpy as np
 import pyarrow as pa
+from dagster._core.definitions.metadata import RawMetadataValue
 
 from pipelines.orchestration.plots import bar_plot, line_plot, rank_plot, stacked_plot
 from store.log.event_kinds import MEMORY_KINDS
@@ -17,7 +18,7 @@ from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Tables
 from store.snapshots.snapshot import SnapshotRef
 
-Metadata = dict[str, dg.MetadataValue]
+Metadata = dict[str, RawMetadataValue]
 
 QUARANTINED = "quarantined"  # ids of memories that a check failed on, by themselves
 ROWS = "dagster/row_count"  # Dagster's own name: the UI shows and plots it by itself
@@ -32,8 +33,8 @@ def log_metadata(days: Mapping[tuple[str, int], int]) -> Metadata:
     for (kind, _), count in days.items():
         kinds[kind] += count
     return {
-        ROWS: dg.MetadataValue.int(kinds.total()),
-        "kinds": dg.MetadataValue.json(dict(kinds.most_common())),
+        ROWS: kinds.total(),
+        "kinds": dict(kinds.most_common()),
         "plot": _events_by_day(kinds, days),
     }
 
@@ -52,18 +53,18 @@ def projection_metadata(
     `quotes`: with the beginnings of some memories.
     """
     values: Metadata = {
-        ROWS: dg.MetadataValue.int(next(iter(ref.rows.values()))),
-        "rows": dg.MetadataValue.json(dict(ref.rows)),
-        "bytes": dg.MetadataValue.int(ref.bytes),
-        "seconds": dg.MetadataValue.float(round(seconds, 3)),
-        "watermark": dg.MetadataValue.int(ref.watermark),
-        "digest": dg.MetadataValue.text(ref.digest),
-        "reused": dg.MetadataValue.bool(reused),
-        "inputs": dg.MetadataValue.json(dict(ref.inputs)),
-        "path": dg.MetadataValue.path(candidate.tenant.snapshots / ref.projection),
+        ROWS: next(iter(ref.rows.values())),
+        "rows": dict(ref.rows),
+        "bytes": ref.bytes,
+        "seconds": round(seconds, 3),
+        "watermark": ref.watermark,
+        "digest": ref.digest,
+        "reused": reused,
+        "inputs": dict(ref.inputs),
+        "path": candidate.tenant.snapshots / ref.projection,
     }
     if ref.missing:
-        values["texts waiting for a vector"] = dg.MetadataValue.int(ref.missing)
+        values["texts waiting for a vector"] = ref.missing
     if ref.projection == "memories":
         values["sample"] = dg.MetadataValue.md(_sample(tables["memories"], quotes=quotes))
         values["plot"] = bar_plot("active memories by kind", _by_kind(tables["columns"]))
@@ -94,20 +95,18 @@ def manifest_metadata(
         f"- {result.projection}: {result.name}: {result.detail}" for result in manifest.checks
     )
     return {
-        ROWS: dg.MetadataValue.int(rows),
-        "manifest": dg.MetadataValue.int(manifest.number),
-        "watermark": dg.MetadataValue.int(manifest.watermark),
-        "bytes": dg.MetadataValue.int(manifest.bytes),
-        "built seconds": dg.MetadataValue.float(
-            round(sum(ref.seconds for ref in manifest.projections.values()), 3)
-        ),
-        "digests": dg.MetadataValue.json(manifest.digests),
+        ROWS: rows,
+        "manifest": manifest.number,
+        "watermark": manifest.watermark,
+        "bytes": manifest.bytes,
+        "built seconds": round(sum(ref.seconds for ref in manifest.projections.values()), 3),
+        "digests": manifest.digests,
         "checks": dg.MetadataValue.md(checks),
         QUARANTINED: dg.MetadataValue.md(
             "\n".join(f"- {entry.id}: {entry.check}: {entry.reason}" for entry in quarantined)
             or "none"
         ),
-        "file": dg.MetadataValue.path(candidate.tenant.manifests / f"{manifest.number:08d}.json"),
+        "file": candidate.tenant.manifests / f"{manifest.number:08d}.json",
         "plot": line_plot(
             "memories in each published manifest",
             [at for at, _ in history],
