@@ -78,6 +78,8 @@ def find_job(name: str) -> Job:
 # the head of its log (`runner.open_memory`).
 
 Report = Callable[[str], None]
+Rows = npt.NDArray[np.int64]  # numbers of memories, or one number for each memory
+Vectors = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,13 @@ class Context:
         return MemoryRows.open(self.tables("memories"))
 
     @cached_property
-    def arrived_at(self) -> npt.NDArray[np.int64]:
+    def arrived_at(self) -> Rows:
         """When each memory reached this log, [rows]: an import of years ago is new today."""
         times = log_queries.arrival_times(self.log, self.now)
         return np.array([times.get(id_, 0) for id_ in self.rows.ids()], np.int64)
 
     @cached_property
-    def live_rows(self) -> npt.NDArray[np.int64]:
+    def live_rows(self) -> Rows:
         """The rows of active memories, the project's or nobody's, ascending.
 
         Episodes are left out: jobs read them, and do not maintain them.
@@ -135,7 +137,7 @@ class Context:
         mask = self.rows.active_at(self.now) & ~self.rows.equal("kind", (EPISODE,))
         return np.flatnonzero(mask & self._is_of_project)
 
-    def expired_rows(self) -> npt.NDArray[np.int64]:
+    def expired_rows(self) -> Rows:
         """Return the rows of unpinned memories whose ttl is over, the project's or nobody's."""
         is_over = self.rows.equal("state", (ACTIVE,)) & (self.rows.expires_at <= self.now)
         return np.flatnonzero(is_over & (self.rows.codes("pinned") == 0) & self._is_of_project)
@@ -146,11 +148,11 @@ class Context:
             return np.ones(len(self.rows), np.bool_)
         return self.rows.equal("project", (self.project,)) | self.rows.lacks("project")
 
-    def memories(self, rows: npt.NDArray[np.int64]) -> list[Memory]:
+    def memories(self, rows: Rows) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
         return self.rows.take(rows.tolist())
 
-    def vectors(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    def vectors(self, rows: Rows) -> Vectors:
         """Return unit vectors of some memories, [rows, width]; zeros where one has none."""
         table = self.tables("vectors")["rows"]
         width = table.schema.field("half").type.list_size
@@ -159,7 +161,7 @@ class Context:
         column = table.column("half").take(rows).combine_chunks()
         vectors = column.values.to_numpy().reshape(-1, width).astype(np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        units: npt.NDArray[np.float32] = vectors / np.where(lengths > 0, lengths, 1.0)
+        units: Vectors = vectors / np.where(lengths > 0, lengths, 1.0)
         return units
 
 

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.jobs import Context, Proposal, Report
+from pipelines.jobs import Context, Proposal, Report, Rows
 from pipelines.jobs.runner import open_memory
 from serve.evaluation import bulk
 from serve.recall.scoring import LASTING_KINDS, decay
@@ -38,8 +37,6 @@ from store.text.excerpt import plural
 COLD_AFTER_DAYS = 180  # since it arrived or was last recalled or changed, while others were
 COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
 MOST = 200  # memories a run: as many as a person looks through
-
-Rows = npt.NDArray[np.int64]
 
 
 def propose(context: Context) -> Proposal:

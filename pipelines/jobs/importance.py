@@ -15,9 +15,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.jobs import Context, Proposal
+from pipelines.jobs import Context, Proposal, Rows
 from pipelines.llm import prompt
 from pipelines.llm.model_client import answered_calls
 from pipelines.llm.prompt import make_prompt
@@ -46,8 +45,6 @@ _OF_USE = 0.1  # at most, and less than LEAST
 _MANY = 64  # recalls: what more there are count for nothing
 _DOUBTS = 2.0  # ratings without effect that each memory starts with
 LEAST = 0.15  # a change below it is not worth an event
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

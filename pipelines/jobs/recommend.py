@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.jobs import Context, Report
+from pipelines.jobs import Context, Report, Rows
 from pipelines.jobs.runner import WAIT_S, job_lock, open_memory
 from store.derived.feedback import Usage
 from store.home.config import Settings
@@ -175,8 +174,6 @@ NEAR_MEANING = 0.97  # or a model's evidence: .85 under MiniLM, .91 under E5
 SHARED = 0.6  # of the words of both, at least
 MOST_COMPARED = 5_000  # memories that are compared, the newest
 _BLOCK = 1_000
-
-Rows = npt.NDArray[np.int64]
 
 
 def find_near_duplicates(context: Context) -> Iterator[Candidate]:

@@ -13,9 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from pipelines.jobs import Context
+from pipelines.jobs import Context, Rows
 from store.derived.entities import EntityIndex
 from store.importers import git
 from store.log.event_kinds import EPISODE
@@ -27,8 +26,6 @@ MOST = 16_384  # memories of a project
 # kinds that say what others say, a wish, or what happened; and whose notes only say that
 _NONE_OF = frozenset({"insight", "summary", "goal", EPISODE})
 _NOT_FROM = frozenset({git.SOURCE})
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
