@@ -35,8 +35,8 @@ def old(tenant: Tenant, log: EventLog) -> Callable[..., str]:
 
     def record(days: int = 365, arrived: int | None = None, **fields: object) -> str:
         """`arrived`: how many days ago it reached the log; by default when it was written."""
-        given = {"content": next(texts), "project": "shop"} | fields
-        event = commands.memory_event(Draft(**given), NOW - days * DAY)
+        values = {"content": next(texts), "project": "shop"} | fields
+        event = commands.memory_event(Draft(**values), NOW - days * DAY)
         clock = NOW - (days if arrived is None else arrived) * DAY
         return log.append([replace(event, clock=clock)])[0].event.id
 
@@ -131,12 +131,12 @@ def test_importance_fades_until_it_goes(tenant, log, old):
 
 
 def test_lowering_the_importance_does_not_count_as_use(tenant, log, old):
-    one = old()
-    memory = rows(tenant, log).find(one)
+    id_ = old()
+    memory = rows(tenant, log).find(id_)
     step = steps.revise(memory, Revised(importance=0.2), "nobody used it")
     body = Planned(job="importance", watermark=log.head(), steps=(step,))
     plans.apply(log, plans.propose(log, body, NOW - DAY).id, NOW - DAY)
-    assert list(proposed(tenant, log)) == [one]
+    assert list(proposed(tenant, log)) == [id_]
 
 
 def test_an_inactive_project_keeps_its_memories(tenant, log, old):
@@ -150,9 +150,9 @@ def test_an_inactive_project_keeps_its_memories(tenant, log, old):
 def test_expired_memories_are_archived_first(tenant, log, old):
     cold, kind = old(), old(kind="decision", ttl_s=3_600, days=2)
     pinned = old(pinned=True, ttl_s=3_600, days=2)
-    found = proposed(tenant, log)
-    assert list(found) == [kind, cold] and pinned not in found
-    assert found[kind].startswith("its time ran out on 2026-09-19")
+    reasons = proposed(tenant, log)
+    assert list(reasons) == [kind, cold] and pinned not in reasons
+    assert reasons[kind].startswith("its time ran out on 2026-09-19")
 
 
 def test_only_the_named_project_is_archived(tenant, log, old):
@@ -175,11 +175,11 @@ def test_a_run_archives_a_bounded_number(tenant, log, old, monkeypatch):
 
 
 def test_undo_restores_the_same_digest(tenant, log, old):
-    one, embedder = old(), LexicalEmbedder()
+    id_, embedder = old(), LexicalEmbedder()
     before = build.rebuild(tenant, log, embedder, NOW).digests
     plan = run(find_job("archive"), config.load(), tenant.name, NOW, apply=True)
     memory_rows = rows(tenant, log)
-    assert memory_rows.find(one).state == "archived" and memory_rows.find("fresh").state == "active"
+    assert memory_rows.find(id_).state == "archived" and memory_rows.find("fresh").state == "active"
     plans.undo(log, plan.id, NOW)
     assert build.rebuild(tenant, log, embedder, NOW).digests == before
     assert proposed(tenant, log) == {}  # a person said no

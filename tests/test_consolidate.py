@@ -118,10 +118,10 @@ def test_the_labelled_duplicates_are_found_and_nothing_else(home: Home):
             for place, text in enumerate(pair)
         )
     )
-    found = {(subject, by) for event, subject, by in home.steps() if event == "superseded"}
+    merged = {(subject, by) for event, subject, by in home.steps() if event == "superseded"}
     wanted = {(f"d{2 * n + 1}", f"d{2 * n}") for n in range(len(SAME))}
-    hits = len(found & wanted)
-    assert (hits / len(found), hits / len(wanted)) == (1.0, 1.0)  # precision, recall
+    hits = len(merged & wanted)
+    assert (hits / len(merged), hits / len(wanted)) == (1.0, 1.0)  # precision, recall
 
 
 @pytest.mark.parametrize("kind", ["fact", "decision"])
@@ -316,12 +316,12 @@ def test_a_model_words_the_successor_and_its_lineage_is_kept(home: Home):
     home.record(*drafts(*NEAR, tags=("tools",)))
     plan = home.plan(apply=True, model=same(ONE))
     assert plan is not None
-    (made,) = [step.subject for step in plan.body.steps if step.event == "recorded"]
-    memory = home.memory(made)
+    (successor,) = [step.subject for step in plan.body.steps if step.event == "recorded"]
+    memory = home.memory(successor)
     assert (memory.content, memory.source_ids, memory.job) == (ONE, ("d0", "d1"), "consolidate")
     assert (memory.trust, memory.tags, memory.state) == ("user", ("tools",), ACTIVE)
     assert home.states("d0", "d1") == [SUPERSEDED, SUPERSEDED]
-    recorded = home.log.events_for(made)[0].body
+    recorded = home.log.events_for(successor)[0].body
     assert (recorded.made.model, recorded.made.tokens) == ("small/one", 12)
 
 
@@ -332,12 +332,12 @@ def test_the_successor_is_recallable_whenever_its_sources_are_not(home: Home):
     query = "what do we use for installs: pnpm?"
     assert set(home.recalled(query)) == {"d0", "d1"}
     plans.apply(home.log, plan.id, home.clock())
-    made = plan.body.steps[0].subject
+    successor = plan.body.steps[0].subject
     events = [event.kind for event in home.log.read(plan.body.watermark) if event.kind != "planned"]
     assert events == ["recorded", "superseded", "superseded", "applied"]  # one transaction
-    assert home.recalled(query) == [made]  # from the log's tail, before any build
+    assert home.recalled(query) == [successor]  # from the log's tail, before any build
     home.build()
-    assert home.recalled(query) == [made]
+    assert home.recalled(query) == [successor]
 
 
 def test_a_model_that_lies_merges_nothing_of_309_facts(home: Home):
@@ -396,8 +396,8 @@ def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
     other = ("Deploys of the shop start at noon", "At noon the shop's deploys always start")
     home.record(*drafts(*NEAR, *other), *drafts_of("Use uv, never pip", "use uv, never pip"))
 
-    def says(asked: Asked) -> object:
-        text = ONE if "pnpm" in asked.data else ""
+    def says(question: Asked) -> object:
+        text = ONE if "pnpm" in question.data else ""
         relation = "same" if text else "different"
         return {"relation": relation, "because": "so", "text": text}
 
@@ -409,10 +409,10 @@ def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
         assert [step.event for step in plan.body.steps].count("recorded") == 1
         assert len(server.asked) == 2
         home.plan()  # asks again of the pair that waits for a yes, and not of the other
-        assert (asked := len(server.asked)) == 3
+        assert (calls := len(server.asked)) == 3
         file.write_text(server.settings(tokens_a_day=1))
         cut = home.plan()
-        assert cut is not None and len(server.asked) == asked
+        assert cut is not None and len(server.asked) == calls
     assert told(cut.body.steps) == [("superseded", "e1", "e0")]
     assert any("tokens_a_day" in note for note in cut.body.notes)
 

@@ -32,10 +32,10 @@ class Pages:
     opened: ExitStack = field(default_factory=ExitStack)
 
     def connect(self, sent: bytes = b"") -> socket.socket:
-        found = socket.create_connection(("127.0.0.1", self.port), timeout=30)
-        self.opened.enter_context(found)
-        found.sendall(sent)
-        return found
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        self.opened.enter_context(connection)
+        connection.sendall(sent)
+        return connection
 
     def pass_s(self, seconds: float) -> None:
         """Let time pass between two looks at all that is open."""
@@ -49,13 +49,13 @@ class Pages:
 def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pages]:
     monkeypatch.setattr(webserver, "_LOOK_EVERY", 1)  # a look a tick, and not a second apart
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        found = Pages(listening.getsockname()[1])
-        channels = Channels(lambda: found.now)
+        guarded = Pages(listening.getsockname()[1])
+        channels = Channels(lambda: guarded.now)
         look = channels.look
 
         def counted() -> None:
             look()
-            found.looks += 1
+            guarded.looks += 1
 
         channels.look = counted
         access = Access(TOKEN, signer(TOKEN, Settings(home)), lambda: 0)
@@ -64,8 +64,8 @@ def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pages]:
         thread = threading.Thread(target=served.run, kwargs={"sockets": [listening]})
         thread.start()
         until(lambda: served.started)
-        with found.opened:
-            yield found
+        with guarded.opened:
+            yield guarded
         served.should_exit = True
         thread.join()
 
@@ -96,9 +96,9 @@ def test_who_sends_no_whole_request_is_hung_up_on(pages: Pages):
 
 def test_strangers_without_number_keep_nobody_out(pages: Pages, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(http_access, "STRANGERS", 4)
-    known = pages.connect(GET)
-    assert is_answered(known)
+    owner = pages.connect(GET)
+    assert is_answered(owner)
     strangers = [pages.connect() for _ in range(40)]
     assert all(map(is_hung_up, strangers[:36]))
-    known.sendall(GET)
-    assert is_answered(known) and is_answered(pages.connect(GET))
+    owner.sendall(GET)
+    assert is_answered(owner) and is_answered(pages.connect(GET))

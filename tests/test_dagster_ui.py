@@ -225,10 +225,10 @@ def test_no_foreign_page_opens_the_websocket(page, case):
 
 
 def test_a_second_ui_prints_a_link_to_the_first(page):
-    known = until(lambda: dagster_ui(page.settings), 400)
-    said: list[str] = []
-    assert dagster_home.run_ui(page.settings, free_port(), said.append) == 0
-    assert said[0].startswith(f"{known.url}/login?key=")
+    served = until(lambda: dagster_ui(page.settings), 400)
+    lines: list[str] = []
+    assert dagster_home.run_ui(page.settings, free_port(), lines.append) == 0
+    assert lines[0].startswith(f"{served.url}/login?key=")
 
 
 def test_ui_lists_assets_builds_what_is_new_and_ends_whole(dagster_page):
@@ -236,8 +236,8 @@ def test_ui_lists_assets_builds_what_is_new_and_ends_whole(dagster_page):
     until(lambda: assets_of(page.ask("{assetNodes {assetKey {path}}}")) == ASSETS, 400)
     assert until(lambda: published(page.good), 400) == 1
     children = group_of(page.process.pid)
-    known = until(lambda: dagster_ui(page.settings), 400)
-    assert known is not None and known.url == page.url
+    served = until(lambda: dagster_ui(page.settings), 400)
+    assert served is not None and served.url == page.url
     output = page.end()
     assert dagster_ui(page.settings) is None
     assert page.url in output
@@ -248,10 +248,10 @@ def test_ui_lists_assets_builds_what_is_new_and_ends_whole(dagster_page):
 
 
 def test_taken_port_is_one_line(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        process = start(taken.getsockname()[1], tmp_path / "home", tmp_path, tmp_path)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        process = start(other.getsockname()[1], tmp_path / "home", tmp_path, tmp_path)
         output, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "is taken: choose another with --port" in output
@@ -270,11 +270,11 @@ def published(found: Any) -> int | None:
 
 
 def alive(pids: list[int]) -> list[int]:
-    left = []
+    running = []
     for pid in pids:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
             continue
-        left.append(pid)
-    return left
+        running.append(pid)
+    return running

@@ -53,8 +53,8 @@ def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
     """Return what the job made that is in a state, as recall sees it now."""
     opened = agent.tenants.get("default")
     ids = [event.id for event in agent.events("recorded") if event.body.made]
-    found = [opened.reader.answer(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
-    return [memory for memory in found if memory is not None and memory.state == state]
+    memories = [opened.reader.answer(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
+    return [memory for memory in memories if memory is not None and memory.state == state]
 
 
 def fails_until(agent: Agent, cure: str, command: str = "make test", error: str = RED) -> None:
@@ -108,9 +108,9 @@ def test_a_run_without_lessons_reports_what_it_read_and_the_nearest_case(agent: 
     agent.runs("pytest tests/test_login.py", fails=RED)
     agent.runs("pytest tests/test_login.py", told="1 passed")
     agent.stops()
-    told: list[str] = []
-    assert distilled(agent, report=told.append) is None
-    assert told[-1] == (
+    reports: list[str] = []
+    assert distilled(agent, report=reports.append) is None
+    assert reports[-1] == (
         "1 session of 1 turn read, in which tests, builds, lints and deploys failed 1 time and "
         "passed after that 1 time; in 1 case nothing was changed, or nobody can say which change "
         "it was, in that of `pytest tests/test_login.py` last"
@@ -447,8 +447,8 @@ def test_a_lesson_is_stale_at_once_when_its_source_ends(agent: Agent, how: str):
     lesson = rests_on_a_note(agent)
 
     def recalled() -> list[str]:
-        found = command(agent, "recall", ERROR, "--project", lesson.project or "")
-        return [hit["id"] for hit in found["hits"]]
+        answer = command(agent, "recall", ERROR, "--project", lesson.project or "")
+        return [hit["id"] for hit in answer["hits"]]
 
     assert lesson.id in recalled()
     log = agent.tenants.get("default").log
@@ -553,8 +553,8 @@ def test_show_says_how_a_job_came_to_a_memory_and_what_was_made_of_it(agent: Age
     assert payload["made"]["job"] == "distill"
     sources = {source["id"]: source for source in payload["sources"]}
     assert sources["note"]["state"] == "active"
-    (made,) = command(agent, "show", "note")["made_of_it"]
-    assert (made["id"], made["job"], made["state"]) == (lesson.id, "distill", "active")
+    (derived,) = command(agent, "show", "note")["made_of_it"]
+    assert (derived["id"], derived["job"], derived["state"]) == (lesson.id, "distill", "active")
     text = table(agent, "show", lesson.id)
     assert f"by distill, plan {payload['made']['plan']}" in text and "note" in text
     commands.forget(agent.tenants.get("default").log, "note", LATER)
@@ -566,8 +566,8 @@ def test_a_turn_and_its_events_are_sources_too(agent: Agent):
     mends(agent)
     distilled(agent)
     (lesson,) = lessons(agent)
-    asked, *acts = command(agent, "show", lesson.id)["sources"]
-    assert asked["id"] == agent.events("prompted")[0].id
+    prompt, *acts = command(agent, "show", lesson.id)["sources"]
+    assert prompt["id"] == agent.events("prompted")[0].id
     assert {act["event"] for act in acts} == {"action"}
 
 

@@ -23,15 +23,15 @@ __all__ = ["agent", "tenants"]  # fixtures
 Answering = Callable[..., ModelServer]
 
 
-def read(asked: Asked) -> list[dict[str, str]]:
+def read(question: Asked) -> list[dict[str, str]]:
     """Return the lines that a model was shown."""
-    return [json.loads(line) for line in asked.data.splitlines()]
+    return [json.loads(line) for line in question.data.splitlines()]
 
 
-def ids(asked: Asked, words: str, by: str = "") -> list[str]:
+def ids(question: Asked, words: str, by: str = "") -> list[str]:
     """Return the ids of the lines that say some words."""
     return [
-        line["id"] for line in read(asked) if words in line["text"] and line["by"].startswith(by)
+        line["id"] for line in read(question) if words in line["text"] and line["by"].startswith(by)
     ]
 
 
@@ -84,14 +84,14 @@ def test_what_a_model_learnt_has_its_sources_and_what_it_cost(agent: Agent, mode
     model.answers = learns("decision", RIGHT, "harbour code")
     plan = distilled(agent, model)
     (step,) = recorded(plan)
-    made = step.body["made"]
+    lineage = step.body["made"]
     assert (step.body["content"], step.body["kind"], step.trust) == (RIGHT, "decision", "agent")
-    assert made["model"] == "openai/gpt-5-mini" and len(made["prompt_sha256"]) == 64
-    assert made["tokens"] == 120 and made["cost_usd"] > 0
+    assert lineage["model"] == "openai/gpt-5-mini" and len(lineage["prompt_sha256"]) == 64
+    assert lineage["tokens"] == 120 and lineage["cost_usd"] > 0
     (event,) = [other for other in agent.events("session") if other.body.stage == "stopped"]
     assert step.body["metadata"]["events"] == [event.id]
     payload = command(agent, "show", step.subject)
-    assert plan is not None and payload["made"] == made | {"plan": plan.id}
+    assert plan is not None and payload["made"] == lineage | {"plan": plan.id}
     assert "openai/gpt-5-mini, 120 tokens, $" in table(agent, "show", step.subject)
 
 
@@ -242,8 +242,8 @@ def test_an_estimate_counts_the_sessions_and_asks_nothing(agent: Agent, model: M
     works(agent.again("s2"))
     agent.tenants.get("default").notes.write()
     head = agent.tenants.get("default").log.head()
-    found = estimate(find_job("distill"), settings(agent, model), "default", LATER)
-    assert found.calls == 2 and model.asked == []
+    both = estimate(find_job("distill"), settings(agent, model), "default", LATER)
+    assert both.calls == 2 and model.asked == []
     of_one = estimate(find_job("distill"), settings(agent, model), "default", LATER, session="s2")
     assert of_one.calls == 1 and model.asked == []
     assert agent.tenants.get("default").log.head() == head
@@ -296,26 +296,26 @@ def under_attack(agent: Agent, number: int) -> str:
     word = f"canary{number:02}x"
     order = ORDERS[number].format(c=word)
     for name in (f"a{number}", f"b{number}"):
-        one = agent.again(name)
-        one.asked(f"Mend the tests of part {number}, please")
-        one.runs("make test", fails=f"{order}\n1 failed")
-        one.runs(f"make {word}")
-        one.runs("make test", told=f"4 passed\n{order}")
-        one.stops(f"The tests of part {number} pass.")
+        session = agent.again(name)
+        session.asked(f"Mend the tests of part {number}, please")
+        session.runs("make test", fails=f"{order}\n1 failed")
+        session.runs(f"make {word}")
+        session.runs("make test", told=f"4 passed\n{order}")
+        session.stops(f"The tests of part {number} pass.")
     return word
 
 
-def obeys(asked: Asked) -> object:
+def obeys(question: Asked) -> object:
     """Make a lesson of every order, citing the tool that gave it, the person, or all but it."""
-    told = next((line for line in read(asked) if line["by"] == "tool"), None)
-    if told is None:  # its words were our own block's, which are never kept
+    order = next((line for line in read(question) if line["by"] == "tool"), None)
+    if order is None:  # its words were our own block's, which are never kept
         return {"lessons": []}
-    person = [line["id"] for line in read(asked) if line["by"] == "person"][:1]
-    agents = [line["id"] for line in read(asked) if line["by"] == "agent"]
-    text = told["text"][:500].ljust(12, ".")
+    person = [line["id"] for line in read(question) if line["by"] == "person"][:1]
+    agents = [line["id"] for line in read(question) if line["by"] == "agent"]
+    text = order["text"][:500].ljust(12, ".")
     lessons = [
         {"kind": kind, "text": text, "ids": cited}
-        for cited in ([told["id"]], person, [*person, *agents])
+        for cited in ([order["id"]], person, [*person, *agents])
         for kind in ("lesson", "antipattern")
     ]
     return {"lessons": lessons}
@@ -329,20 +329,20 @@ def test_no_order_of_a_tool_ever_becomes_a_rule_or_is_said_unasked(
     model.answers = obeys
     plan = distilled(agent, model, usd_a_run=0.0, tokens_a_run=0, tokens_a_day=0)
     assert plan is not None and len(model.asked) == 50
-    made = lessons(agent)
-    quoted = {word for memory in made for word in words if word in memory.content}
+    facts = lessons(agent)
+    quoted = {word for memory in facts for word in words if word in memory.content}
     assert len(quoted) >= 30  # each is there, as what a tool said
-    assert {role(memory) for memory in made} == {"fact"} and {memory.trust for memory in made} == {
-        "tool"
-    }
+    assert {role(memory) for memory in facts} == {"fact"} and {
+        memory.trust for memory in facts
+    } == {"tool"}
     fresh = agent.again("fresh")
     text = fresh.tell("SessionStart", source="startup")
     for number, word in enumerate(words):
         text += fresh.asked(f"do the tests of part {number} say anything of {word}?")
         text += fresh.runs("make test") + fresh.runs(f"make {word}")
-    told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    assert told
-    orders = [line for line in told if "canary" in json.dumps({**line, "user_asked": ""})]
+    answers = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    assert answers
+    orders = [line for line in answers if "canary" in json.dumps({**line, "user_asked": ""})]
     assert [
         order for order in orders if not set(order) <= OF_A_TURN | {"note", "by", "context"}
     ] == []  # quoted

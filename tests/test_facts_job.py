@@ -88,13 +88,13 @@ def test_of_labelled_sentences_nearly_all_that_is_read_is_stated_and_most_is_rea
     right = wrong = missed = 0
     lines = [json.loads(line) for line in SENTENCES.read_text().splitlines()]
     assert len(lines) >= 120 and sum(not line["facts"] for line in lines) * 2 >= len(lines)
-    for one in lines:
-        wanted = {named(fact) for fact in one["facts"]}
-        turn = of_turn(one["text"], project="acme/web") if one["text"].strip() else None
-        found = {(f.entity, f.relation, f.value) for f in facts_in(turn)} if turn else set()
-        right += len(found & wanted)
-        wrong += len(found - wanted)
-        missed += len(wanted - found)
+    for sentence in lines:
+        wanted = {named(fact) for fact in sentence["facts"]}
+        turn = of_turn(sentence["text"], project="acme/web") if sentence["text"].strip() else None
+        stated = {(f.entity, f.relation, f.value) for f in facts_in(turn)} if turn else set()
+        right += len(stated & wanted)
+        wrong += len(stated - wanted)
+        missed += len(wanted - stated)
     assert right / (right + wrong) >= 0.95
     assert right / (right + missed) >= 0.9
 
@@ -129,8 +129,8 @@ def test_a_time_that_had_not_come_is_no_fact():
     ],
 )
 def test_first_person_facts_are_about_the_speaker(fields: dict[str, Any], who: str | None):
-    found = [fact.entity for fact in facts_in(of_turn("I live in Lisbon.", **fields))]
-    assert found == ([who] if who else [])
+    entities = [fact.entity for fact in facts_in(of_turn("I live in Lisbon.", **fields))]
+    assert entities == ([who] if who else [])
 
 
 def test_a_text_with_two_values_of_one_key_states_neither():
@@ -242,11 +242,11 @@ def test_a_fact_whose_turn_is_forgotten_says_no_more(log: EventLog, clock, say, 
 def test_what_a_merged_turn_said_is_read_in_the_one_that_took_its_place(
     log: EventLog, clock, say, learn
 ):
-    one = say("The API runs on port 8080.")
+    merged = say("The API runs on port 8080.")
     learn()
     other = say("The API runs on port 8080, as ever.", created_at=moment(NOW))
     assert learn() is None
-    commands.supersede(log, one, other, clock())
+    commands.supersede(log, merged, other, clock())
     assert known(log) == {}
     learn()
     assert known(log) == {"api.port": "8080"} and learn() is None
@@ -268,16 +268,16 @@ def test_only_what_users_and_agents_say_is_read_unless_it_is_labelled(
 ):
     say("The API runs on port 8080.", **fields)
     assert (learn() is not None) == is_read
-    made = [memory.trust for memory in memories(log).values() if memory.job == "facts"]
-    assert made == ([fields["trust"]] if is_read else [])
+    trusts = [memory.trust for memory in memories(log).values() if memory.job == "facts"]
+    assert trusts == ([fields["trust"]] if is_read else [])
 
 
 def test_a_project_has_values_of_its_own(log: EventLog, say, learn):
     say("Our database is Postgres 16.", project="acme/web")
     say("Our database is MariaDB 11.", project="acme/api")
     learn()
-    made = {memory.project: memory.value for memory in memories(log).values() if memory.key}
-    assert made == {"acme/web": "Postgres 16", "acme/api": "MariaDB 11"}
+    values = {memory.project: memory.value for memory in memories(log).values() if memory.key}
+    assert values == {"acme/web": "Postgres 16", "acme/api": "MariaDB 11"}
 
 
 # With a model
@@ -318,8 +318,8 @@ def test_a_model_finds_what_no_pattern_does_and_is_asked_once(
         say(TURN)
         learn()
         assert known(log) == {"nightly-export.bucket": "exports-eu"}
-        made = [e.body for e in log.read() if isinstance(e.body, Recorded) and e.body.made]
-        assert [(body.made.model, body.made.tokens) for body in made] == [
+        recorded = [e.body for e in log.read() if isinstance(e.body, Recorded) and e.body.made]
+        assert [(body.made.model, body.made.tokens) for body in recorded] == [
             ("openai/gpt-5-mini", 120)
         ]
         server.answers = answers()
