@@ -7,7 +7,6 @@ from functools import cached_property
 from hashlib import sha256
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.jobs import Context
@@ -100,32 +99,22 @@ def imported_sessions(
 
 def memories_where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
     """Return the living memories one of whose columns has one of some values, in their order."""
-    wanted = pa.array(values, pa.string())
-    return _memories(context, pc.is_in(_column(context, column), value_set=wanted))
+    rows = np.flatnonzero(context.rows.equal(column, values))
+    return context.memories(np.intersect1d(rows, context.live_rows))
 
 
 def agent_memories(context: Context) -> list[Memory]:
     """Return the living memories of sessions with an agent, as imports leave them; no episodes:
     these repeat events.
     """
-    has_both = pc.and_(
-        pc.is_valid(_column(context, "agent")), pc.is_valid(_column(context, "session"))
-    )
-    memories = _memories(context, has_both)
+    table = context.tables("memories")["memories"]
+    has_both = pc.and_(pc.is_valid(table.column("agent")), pc.is_valid(table.column("session")))
+    rows = np.intersect1d(np.flatnonzero(has_both.to_numpy()), context.live_rows)
     return [
         memory
-        for memory in memories
+        for memory in context.memories(rows)
         if memory.kind != EPISODE and context.session in (None, memory.session)
     ]
-
-
-def _column(context: Context, name: str) -> pa.ChunkedArray:
-    return context.tables("memories")["memories"].column(name)
-
-
-def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
-    rows = np.flatnonzero(mask.to_numpy())
-    return context.memories(np.intersect1d(rows, context.live_rows))
 
 
 # A candidate's `key` identifies it: the same finding in several sessions is one lesson. Words of a
