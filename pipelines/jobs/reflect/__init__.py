@@ -7,7 +7,7 @@ text is put together from theirs; with a model, the model writes it and the sour
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,48 +48,37 @@ class New:
     restored: Memory | None = None
 
 
-@dataclass(frozen=True)
-class ExistingInsights:
-    """The insights that reflect made, in whatever state; `chosen` gains what is found now."""
+def new_insights(context: Context, findings: Iterable[Finding]) -> list[New]:
+    """Return those findings, given the strongest first, that are not known yet."""
+    table = context.tables("insights")["insights"]
+    jobs, rows = table.column("job").to_pylist(), table.column("document").to_pylist()
+    own = [row for row, job in zip(rows, jobs, strict=True) if job == "reflect"]
+    insights = context.memories(np.array(own, np.int64))  # in whatever state
+    new: list[New] = []
+    for finding in findings:
+        stronger = [other.finding for other in new if _is_like(other.finding, finding)]
+        if any(_covers(other.ids, finding.ids) for other in stronger):
+            continue
+        insight = _compare(finding, [memory for memory in insights if _is_like(memory, finding)])
+        if insight is not None:
+            new.append(insight)
+    return new
 
-    insights: Sequence[Memory]
-    chosen: list[Finding] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, context: Context) -> "ExistingInsights":
-        table = context.tables("insights")["insights"]
-        jobs, rows = table.column("job").to_pylist(), table.column("document").to_pylist()
-        own = [row for row, job in zip(rows, jobs, strict=True) if job == "reflect"]
-        return cls(context.memories(np.array(own, np.int64)))
-
-    def new(self, findings: Iterable[Finding]) -> Iterator[New]:
-        """Yield those findings, given the strongest first, that are not known yet."""
-        for finding in findings:
-            if (new := self._judge(finding)) is not None:
-                self.chosen.append(finding)
-                yield new
-
-    def _judge(self, finding: Finding) -> New | None:
-        ids = finding.ids
-        if any(_covers(other.ids, ids) for other in self.chosen if _is_like(other, finding)):
-            return None
-        alike = [
-            (insight, frozenset(insight.source_ids))
-            for insight in self.insights
-            if _is_like(insight, finding)
-        ]
-        old = [(insight, sources) for insight, sources in alike if insight.state in _KEPT]
-        if any(_covers(sources, ids) and not _is_grown(sources, ids) for _, sources in old):
-            return None
-        for insight, sources in alike:
-            if sources == ids:
-                return New(finding, restored=insight)
-        replaced = (
-            insight
-            for insight, sources in old
-            if insight.state == ACTIVE and _is_grown(sources, ids)
-        )
-        return New(finding, tuple(replaced))
+def _compare(finding: Finding, insights: Sequence[Memory]) -> New | None:
+    """Return a finding as a new or restored insight; None where one of `insights` covers it."""
+    ids = finding.ids
+    alike = [(insight, frozenset(insight.source_ids)) for insight in insights]
+    old = [(insight, sources) for insight, sources in alike if insight.state in _KEPT]
+    if any(_covers(sources, ids) and not _is_grown(sources, ids) for _, sources in old):
+        return None
+    for insight, sources in alike:
+        if sources == ids:
+            return New(finding, restored=insight)
+    replaced = (
+        insight for insight, sources in old if insight.state == ACTIVE and _is_grown(sources, ids)
+    )
+    return New(finding, tuple(replaced))
 
 
 def _is_like(insight: Memory | Finding, finding: Finding) -> bool:
@@ -129,7 +118,7 @@ def propose(context: Context) -> Proposal:
         if len(inputs.memories) >= MOST:
             notes.append(f"of {project} the newest {MOST:,} were looked at")
     candidates.sort(key=lambda finding: (-finding.strength, finding.insight_type, finding.topic))
-    new = list(ExistingInsights.of(context).new(candidates))
+    new = new_insights(context, candidates)
     if len(new) > MOST_INSIGHTS:
         notes.append(f"{len(new) - MOST_INSIGHTS} weaker insights wait for the next run")
     texts = _Texts(context.model)
