@@ -124,10 +124,20 @@ def find_merges(live: LiveMemory) -> list[Merge]:
             updates.setdefault(link.of, []).append(link.document)
     merges = []
     for group in _groups(live):
-        if not _is_contested([row for row, _ in group], updates, live):
-            merge = _merge(live, [memory for _, memory in group])
-            if merge is not None:
-                merges.append(merge)
+        if _is_contested([row for row, _ in group], updates, live):
+            continue
+        memories = [memory for _, memory in group]
+        survivor, *others = sorted(memories, key=lambda memory: _rank(live, memory))
+        give_way: list[Memory] = []
+        for memory in others:
+            if (
+                may_replace(survivor, memory)
+                and not live.bears(memory)
+                and gain(survivor, [*give_way, memory]) is not None
+            ):
+                give_way.append(memory)
+        if give_way:
+            merges.append(Merge(survivor, tuple(give_way)))
     return merges
 
 
@@ -222,19 +232,6 @@ def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], live: Live
     last = max(live.memory(row).created_at for row in rows)
     between = (newer for row in rows for newer in updates.get(row, ()) if newer not in rows)
     return any(live.memory(newer).created_at <= last for newer in between)
-
-
-def _merge(live: LiveMemory, group: Sequence[Memory]) -> Merge | None:
-    survivor, *others = sorted(group, key=lambda memory: _rank(live, memory))
-    give_way: list[Memory] = []
-    for memory in others:
-        if (
-            may_replace(survivor, memory)
-            and not live.bears(memory)
-            and gain(survivor, [*give_way, memory]) is not None
-        ):
-            give_way.append(memory)
-    return Merge(survivor, tuple(give_way)) if give_way else None
 
 
 def _rank(live: LiveMemory, memory: Memory) -> tuple[object, ...]:

@@ -8,7 +8,6 @@ person reads the plan. The log has each prompt's digest, so a pair is not asked 
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 from zlib import crc32
@@ -63,14 +62,25 @@ class Judgment(msgspec.Struct, frozen=True):
 
 def model_steps(live: LiveMemory, model: LanguageModel, taken: Set[str]) -> list[Step]:
     """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
+    log = live.context.log
+    answered = {call.prompt_sha256 for call in answered_calls(log)}
+    planned = {
+        step.subject
+        for event in log.job_events(("planned",))
+        if isinstance(event.body, Planned) and event.body.job == "consolidate"
+        for step in event.body.steps
+    }
+    schema = prompt.strict_schema(Judgment)
     steps: list[Step] = []
     touched = set(taken)
     questions = 0
-    past = _PastAnswers.of(live)
     for older, newer, likeness in _open_pairs(live, taken):
-        data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
-        if not touched.isdisjoint((older.id, newer.id)) or past.are_different(data, older, newer):
+        pair = {older.id, newer.id}
+        if not touched.isdisjoint(pair):
             continue
+        data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
+        if planned.isdisjoint(pair) and make_prompt(INSTRUCTIONS, data, schema).sha256 in answered:
+            continue  # a model was asked of the pair before, and nothing came of it
         if questions == MOST_ASKED:
             break
         questions += 1
@@ -82,33 +92,8 @@ def model_steps(live: LiveMemory, model: LanguageModel, taken: Set[str]) -> list
             break
         if new_steps := list(_judgment_steps(live, older, newer, answer, likeness)):
             steps += new_steps
-            touched |= {older.id, newer.id}
+            touched |= pair
     return steps
-
-
-@dataclass(frozen=True, slots=True)
-class _PastAnswers:
-    """The digests of the prompts that were answered, and the memories of past plans."""
-
-    prompts: frozenset[str]
-    planned: frozenset[str]
-
-    @classmethod
-    def of(cls, live: LiveMemory) -> "_PastAnswers":
-        log = live.context.log
-        bodies = (event.body for event in log.job_events(("planned",)))
-        plans = (body for body in bodies if isinstance(body, Planned) and body.job == "consolidate")
-        return cls(
-            frozenset(call.prompt_sha256 for call in answered_calls(log)),
-            frozenset(step.subject for plan in plans for step in plan.steps),
-        )
-
-    def are_different(self, data: str, older: Memory, newer: Memory) -> bool:
-        """Return whether a model was asked of a pair before, and nothing came of it."""
-        if not self.planned.isdisjoint((older.id, newer.id)):
-            return False
-        question = make_prompt(INSTRUCTIONS, data, prompt.strict_schema(Judgment))
-        return question.sha256 in self.prompts
 
 
 def _open_pairs(live: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
