@@ -150,15 +150,12 @@ class ModelScore:
     model: str
 
 
-def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, ModelScore]:
-    """Return the model's opinions by memory id; memories it does not mention are left out.
-
-    Memories are in the order of their recording. None is asked about without a model.
-    """
+def model_scores(context: Context, past: "_PastRuns") -> dict[str, ModelScore]:
+    """Return the model's opinions by memory id; none without a model, or of what it leaves out."""
     if context.model is None:
         return {}
     scores: dict[str, ModelScore] = {}
-    for batch in _new_batches(context, memories):
+    for batch in _new_batches(context, _memories_to_score(context, past)):
         context.report(f"importance: {len(batch)} memories before the model")
         try:
             answer = context.model.ask(PURPOSE, _INSTRUCTIONS, _data(batch), Scores, tier="cheap")
@@ -219,7 +216,7 @@ class _Change:
 def propose(context: Context) -> Proposal:
     """Return steps that change importance, each by LEAST or more."""
     signals, past = Signals(context), _PastRuns.of(context.log)
-    scores = past.scores | model_scores(context, _memories_to_score(context, past))
+    scores = past.scores | model_scores(context, past)
     rows = {int(row) for row in signals.rows}
     living = set(context.live_rows.tolist())
     before = (context.rows.row(id_) for id_ in (*scores, *past.changed))
@@ -269,8 +266,6 @@ def _step(change: _Change) -> Step:
 
 def _memories_to_score(context: Context, past: "_PastRuns") -> list[Memory]:
     """Return the newest living memories whose importance nobody gave, in order of recording."""
-    if context.model is None:
-        return []
     newest = context.live_rows[-_LOOKED_AT:]
     if len(newest) < len(context.live_rows):
         # a batch that the window cuts would be another each time
