@@ -261,18 +261,17 @@ def build(
     return manifest
 
 
-def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
-    """Ask recall itself over the candidate: past questions, canaries, and what people pinned."""
+def _ask_canaries(choices: Choices, candidate: Build) -> list[CheckResult]:
+    """Ask a candidate the past questions, the canaries and the pinned questions."""
     # a build with nothing new asks nobody, and these take as long to import as it all
     from serve.evaluation import canaries, expectations, past_answers
 
     now = wall_clock()
-    candidate = builds.candidate_manifest(made, (), now)
-    outcome = canaries.over(
-        made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW
-    )
+    log, tenant, embedder = candidate.log, candidate.tenant, candidate.embedder
+    manifest = builds.candidate_manifest(candidate, (), now)
+    outcome = canaries.over(tenant, manifest, embedder, choices, now, most=canaries.A_FEW)
     return [
-        *past_answers.check(made, candidate, choices, past_answers.A_FEW),
-        canaries.result(outcome, now, *builds.last_published(made.tenant)),
-        *expectations.check(made.log, made.tenant, candidate, made.embedder, choices, now),
+        *past_answers.check(candidate, manifest, choices, past_answers.A_FEW),
+        canaries.result(outcome, now, *builds.last_published(tenant)),
+        *expectations.check(log, tenant, manifest, embedder, choices, now),
     ]
