@@ -174,10 +174,10 @@ $(VENV)/.release: $(READY)
 	touch $(VENV)/.release
 
 # the classifiers of prompts, authors and claim pairs, from the lines and templates in
-# tests/data/{prompts,authors,state} and the session histories in the folder LIVES (docs/prompts.md):
-# prints their reports, writes the weights beside their code
+# tests/data/{prompts,authors,state} and, for prompts, the session histories in the folder LIVES
+# (docs/prompts.md): prints their reports, writes the weights beside their code
 fit: $(VENV)/.fit
-	$(BIN)/python tests/bench/fit_prompts.py $(LIVES) $(ARGS)
+	$(if $(LIVES),$(BIN)/python tests/bench/fit_prompts.py $(LIVES) $(ARGS),@echo "the classifier of prompts stays as it is: LIVES=FOLDER names the session histories it is fitted on (docs/prompts.md)")
 	$(BIN)/python tests/bench/fit_authors.py $(ARGS)
 	$(BIN)/python tests/bench/fit_state.py $(ARGS)
 
