@@ -63,7 +63,7 @@ def build(
 
         manifest = runner.build(settings, name, _report, full=full, accepts=accept, wait_s=wait_s)
     else:
-        from rich.console import Console  # what follows takes a second to import
+        from rich.console import Console  # these imports take a second
 
         from pipelines.orchestration import in_process
         from pipelines.orchestration.in_process import Progress
@@ -99,7 +99,7 @@ def build(
 
 
 def _report_mirrors(settings: Settings, built: tenant.Tenant) -> None:
-    """Say which mirrors are behind, and why; forget the failures of those no longer kept."""
+    """Print the mirrors that are behind, with the reason; drop the failures of removed mirrors."""
     from store.maintenance import mirrors
 
     for mirror in mirrors.every_mirror(settings.choices):
@@ -233,7 +233,7 @@ def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bo
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 def learn(name: str, tenant: str | None) -> None:
     """Run a job as Dagster does by night, or all in order; print what became of each as JSON."""
-    from rich.console import Console  # what follows takes a second to import
+    from rich.console import Console  # these imports take a second
 
     from pipelines.orchestration import in_process
     from pipelines.orchestration.in_process import Progress
@@ -257,7 +257,7 @@ def ui(port: int) -> None:
     sys.exit(run_ui(config.load(), port, _say_link))
 
 
-@cli.command(hidden=True)  # what `ui` starts, in a session of its own
+@cli.command(hidden=True)  # started by `ui`, in a session of its own
 @click.option("--port", required=True, type=click.IntRange(1, 65535))
 def pages(port: int) -> None:
     """Serve Dagster's pages in this process."""
@@ -274,7 +274,7 @@ def _say_link(link: str, more: str = "") -> None:
 
 def main() -> None:
     """Run the command line; every error becomes one line and an exit code."""
-    os.umask(0o077)  # what is built is its owner's alone, whoever started us
+    os.umask(0o077)  # built files are their owner's alone, whoever started us
     try:
         cli(standalone_mode=False, prog_name="mnemolog-jobs")
         if (command := _unseen_command()) is not None:
@@ -288,7 +288,7 @@ def main() -> None:
         _fail("build_busy", f"busy: {error}", EXIT_BUSY)
     except BuildRefused as error:
         _fail("build_refused", f"refused, what was served still is:\n{error}")
-    except (InvalidInput, NotFound, ConfigError) as error:  # whoever called is to mend it
+    except (InvalidInput, NotFound, ConfigError) as error:  # the caller's to fix
         _fail("failed", str(error))
     except MnemologError as error:
         _keep_failure(str(error))
@@ -303,20 +303,20 @@ def main() -> None:
 
 
 def _keep_traceback() -> str:
-    """Keep the traceback of what is being handled; return where it is, or why it is nowhere."""
+    """Keep the current traceback in a file; return its place, or the reason it has none."""
     path = config.load().dagster_home / "last-error.txt"
     try:
         make_folder(path.parent)
-        path.write_text(redact(traceback.format_exc()))  # it may quote what it choked on
-    except OSError as error:  # on a full disk, say, which may be what went wrong
+        path.write_text(redact(traceback.format_exc()))  # it may quote the bad input
+    except OSError as error:  # a full disk, say, which may be the original failure
         return f"its traceback could not be kept: {error.strerror}"
     return f"traceback in {path}"
 
 
 def _keep_failure(text: str) -> None:
-    """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
+    """Keep a failure for `mnemolog doctor`: an idle server's build has no terminal."""
     if (command := _unseen_command()) is not None:
-        with suppress(OSError):  # it may be the disk that failed, and it is said either way
+        with suppress(OSError):  # the disk may have failed; the error is printed anyway
             failures.keep(config.load().home, command, wall_clock(), text)
 
 

@@ -1,8 +1,8 @@
 """
 The server in the background: `python -m serve` serves the home that the environment names.
 
-It ends by itself when nobody asked for `idle_exit_s`; the next hook starts it again. Where its port
-is taken it listens on a free one: clients find the port in the registry.
+It exits after `idle_exit_s` without a request; the next hook starts it again. Where its port is
+taken it listens on a free one: clients find the port in the registry.
 """
 
 import gc
@@ -20,10 +20,11 @@ from store.redaction.redact import redact
 
 
 class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
-    """Logs to a file that is our standard error; at its limit what is there becomes `.1`.
+    """A handler that logs to the file of our standard error; at its limit the content moves to
+    `.1`.
 
-    The file is emptied and not renamed: what the interpreter itself writes goes there too. What an
-    error quotes of a request is redacted.
+    The file is emptied and not renamed: the interpreter itself writes there too. Quotes of a
+    request in an error are redacted.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,8 +42,8 @@ class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 def main() -> None:
-    """Serve the home that the environment names; what is said goes to its `server.log`."""
-    gc.disable()  # what is imported stays; the server turns it on when it is ready
+    """Serve the home that the environment names; messages go to its `server.log`."""
+    gc.disable()  # imported objects stay; the server turns it on when it is ready
     share_one_heap()
     from serve.app import create_app
     from serve.server import process

@@ -1,5 +1,5 @@
 """
-create_app(): the Flask application: the gate, the blueprints, and what an error is answered with.
+create_app(): the Flask application: the request guard, the blueprints and the error responses.
 """
 
 import logging
@@ -42,8 +42,7 @@ def create_app(
     hook_deadline_s: float = DEADLINE_S,
 ) -> Flask:
     """Return the application over open tenants. `clock` gives microseconds UTC, `seconds` those of
-    a clock that never goes back. A hook that takes longer than `hook_deadline_s` is answered by
-    silence.
+    a monotonic clock. A hook that takes longer than `hook_deadline_s` gets an empty answer.
     """
     app = Flask("serve", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
@@ -71,9 +70,7 @@ def create_app(
 
 
 def _count(app: Flask, requests: RequestsInFlight) -> None:
-    """Let it be known which requests are being answered, a stream until it was sent, and count
-    the answers.
-    """
+    """Track the requests in flight, a stream until it is sent, and count the answers."""
 
     def end_request(answer: Response) -> Response:
         requests.count(answer.status_code)
@@ -114,6 +111,6 @@ def _http_error(failure: HTTPException) -> Response:
 
 
 def _internal_error(failure: Exception) -> Response:
-    # the outermost edge: the traceback goes to the log, and the caller learns no inside of ours
+    # the outermost handler: the traceback goes to the log, never to the caller
     log.error("unexpected failure", exc_info=failure)
     return problem("internal", "a defect of mnemolog: see the server's log")

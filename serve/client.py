@@ -7,7 +7,7 @@ than the interpreter's start: the standard library only, nothing of ours, and no
 delivered event does not need. It always ends with 0 and in time; whatever goes wrong, the host goes
 on as if there were no memory.
 
-Where no server runs `serve.unserved` does what can be done; it is a file of its own, as this one is
+If no server runs, `serve.unserved` takes over; it is a file of its own, because this one is
 compiled anew at every hook.
 
 A memory that let one hook wait in vain trips a breaker, the file `server.breaker` in its home: for
@@ -29,11 +29,11 @@ except ImportError:  # an interpreter that does it otherwise
     from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
 
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
-START_S = 2.0  # the same where a session starts: there the server takes 1.5 s
+START_S = 2.0  # the same at a session's start: there the server takes 1.5 s
 PROBE_S = 0.03  # for a server that let another hook wait in vain
 BREAKER_S = 5.0  # from when the breaker tripped until a hook tries again
-GIVE_UP_S = 4.5  # whatever holds us up, as a host that never ends its event; hosts give up at 5 s
-MAX_BYTES = 4 << 20  # of an event: what the server takes
+GIVE_UP_S = 4.5  # for any delay, such as a host that never ends its event; hosts give up at 5 s
+MAX_BYTES = 4 << 20  # of an event: the server's limit
 CRLF = "\r\n"
 
 
@@ -45,12 +45,12 @@ def main(arguments: "list[str]") -> None:
         return
     delivery = f"{time.time_ns() // 1000:020d}-{os.urandom(16).hex()}"
     is_tripped, may_try = _breaker(home)
-    # that a run is not recorded must be known before it goes on, so it is said all the same
+    # the server must know that a run is off before the run goes on, so the event is sent anyway
     if is_tripped and not (may_try or is_off(os.environ)):
         _spool(home, host, tenant, event, delivery)
         return
     if is_tripped:
-        trip(home)  # meanwhile no other tries
+        trip(home)  # meanwhile no other hook tries
     start_s = START_S if b'"SessionStart"' in event else ANSWER_S  # in a text quotes are escaped
     patience_s = PROBE_S if is_tripped else start_s
     answer, is_kept = deliver(home, host, tenant, event, delivery, patience_s)
@@ -77,7 +77,7 @@ def main(arguments: "list[str]") -> None:
 
 
 def _spool(home: str, host: str, tenant: str, event: bytes, delivery: str) -> None:
-    """Keep an event that no server took, in a process of its own; not of a run that is off."""
+    """Spool an event that no server took, in a separate process, unless the run is off."""
     if is_off(os.environ):
         return
     sys.path.append(_ours())
@@ -96,12 +96,12 @@ def trip(home: str) -> None:
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         os.utime(path)
-    except OSError:  # nobody may write there: each hook waits for itself
+    except OSError:  # the home is not writable: each hook waits for itself
         return
 
 
 def _breaker(home: str) -> "tuple[bool, bool]":
-    """Return if the breaker tripped, and if that is so long ago that a hook may try."""
+    """Return True if the breaker tripped, and True if a hook may try the server."""
     try:
         age_s = time.time() - os.stat(os.path.join(home, "server.breaker")).st_mtime
     except OSError:
@@ -112,8 +112,8 @@ def _breaker(home: str) -> "tuple[bool, bool]":
 def deliver(
     home: str, host: str, tenant: str, event: bytes, delivery: str, patience_s: float = 0.0
 ) -> "tuple[bytes | None, bool]":
-    """Return the server's answer, empty where it has none, None where no server runs; and whether
-    it has the event on its disk.
+    """Return the server's answer, empty if it has none, None if no server runs; and True if the
+    event is on its disk.
 
     A server that gives none within `patience_s` (0: ANSWER_S) trips the breaker.
     """
@@ -157,9 +157,9 @@ def deliver(
 
 
 def _connect(home: str, patience_s: float) -> "socket | None":
-    """Return a connection to the server that the home's registry names; None where none runs.
+    """Return a connection to the server in the home's registry; None if none runs.
 
-    Raise TimeoutError where one listens and takes no connection any more.
+    Raise TimeoutError if a server listens but takes no connection.
     """
     try:
         with open(os.path.join(home, "server.json"), "rb") as file:
@@ -197,7 +197,7 @@ def _set_timeout(connection: socket, deadline: float) -> None:
 
 
 def _read(answer: bytes) -> "tuple[bytes, bool]":
-    """Return the whole body of a 2xx, else nothing; and whether the event is on a disk."""
+    """Return the whole body of a 2xx, else b""; and True if the event is on the server's disk."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status, *fields = head.split(b"\r\n")
     if not status.startswith(b"HTTP/1.") or status[9:10] != b"2":
@@ -238,13 +238,13 @@ def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
 
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
-    """Return, as the settings do, whether this run of the agent is not recorded."""
+    """Return True if this run of the agent is not recorded, as the settings decide."""
     text = environ.get("MNEMOLOG_OFF", "").strip().lower()
     return text not in ("", "0", "false", "no", "off")
 
 
 def _stdin() -> bytes:
-    """Return the event, empty where it is larger than what the server takes."""
+    """Return the event, empty if it is larger than the server's limit."""
     event = b""
     while len(event) <= MAX_BYTES and (part := os.read(0, 1 << 16)):
         event += part
@@ -275,7 +275,7 @@ def run() -> None:
         import traceback
 
         traceback.print_exc()
-    os._exit(0)  # at once: there is nothing to tidy up
+    os._exit(0)  # at once: there is nothing to clean up
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """
-Numbers, times, sizes and the text of memories as people read them, and times as people type them.
+Formatting of numbers, times, sizes and memories' text for people, and parsing of typed times.
 
-The text of memories comes from anywhere: an escape sequence must not set a terminal's title, and no
-invisible letter may make two texts look alike on a page (`sanitize`).
+The text of memories is untrusted: an escape sequence must not set a terminal's title, and invisible
+letters must not make two texts look alike on a page (`sanitize`).
 """
 
 import re
@@ -23,7 +23,7 @@ _SHORT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def count(value: float) -> str:
-    """Return 12345 as "12,345"; what is no whole number keeps two digits."""
+    """Return 12345 as "12,345"; a fraction is rounded to two digits."""
     return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
 
 
@@ -55,7 +55,7 @@ def dollars(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return bytes as people read them."""
+    """Return bytes in readable units."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
@@ -64,9 +64,9 @@ def size(value: float) -> str:
 
 
 def passages(hit: Mapping[str, Any], limit: int, score: Score) -> list[tuple[str, str]]:
-    """Return the best passages of a hit, each on one line of at most `limit` characters, with their
-    speaker: of a turn what was "asked", what "ran" and how it ended, and the "agent"'s answer; of
-    anything else one passage, of "".
+    """Return the best passages of a hit, each on one line of at most `limit` characters, with its
+    speaker: for a turn the prompt ("asked"), the commands and their outcome ("ran") and the answer
+    ("agent"); for any other memory one passage, of "".
     """
     text = " ".join(sanitize(hit["text"]).split())
     if hit["kind"] != EPISODE:
@@ -112,7 +112,7 @@ def parse_span(text: str) -> int:
 def parse_time(text: str, now: int) -> datetime:
     """Return a moment given as an ISO date or as a span before `now` (microseconds UTC).
 
-    "today" and "yesterday" are when that day began. A date or time without a zone is taken as UTC.
+    "today" and "yesterday" are the start of that day. A date or time without a zone is UTC.
     Raise InvalidInput for anything else.
     """
     days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
@@ -131,7 +131,7 @@ def parse_time(text: str, now: int) -> datetime:
 
 
 def parse_time_point(text: str, now: int) -> datetime | int:
-    """Return a moment as `moment` does, or the position in the log that "@1234" names."""
+    """Return a moment as `parse_time` does, or the position in the log that "@1234" names."""
     if match := _POSITION.fullmatch(text.strip()):
         return int(match[1])
     try:
@@ -144,12 +144,12 @@ def parse_time_point(text: str, now: int) -> datetime | int:
 
 
 def parse_optional_time(text: str | None, now: int) -> datetime | None:
-    """Return the moment of a text as `moment` does; None where there is none."""
+    """Return the moment of a text as `parse_time` does; None without a text."""
     return parse_time(text, now) if text else None
 
 
 def ago(passed: int) -> str:
-    """Return seconds that passed as people say it: "3 h ago"."""
+    """Return passed seconds in words: "3 h ago"."""
     for unit in "wdhm":
         if passed >= 2 * _SECONDS[unit]:
             return f"{passed // _SECONDS[unit]} {unit} ago"
@@ -160,7 +160,7 @@ _BAD = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
 def sanitize(text: str) -> str:
-    """Return text without control, turning and invisible characters; line ends and tabs stay."""
+    """Return text without control, bidi and invisible characters; line ends and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
@@ -169,8 +169,8 @@ def sanitize(text: str) -> str:
     )
 
 
-# What people call the kinds of evidence and of answers. They stand here because a command that a
-# server answers loads nothing of what recalls.
+# Labels of the kinds of evidence and of answers. They are here because a command that a server
+# answers does not load the recall modules.
 EVIDENCE_LABELS = {
     "lexical": "words",
     "question": "question before",
@@ -183,7 +183,7 @@ EVIDENCE_LABELS = {
     "personal": "first person",
     "bridge": "second hop",
 }
-# why a candidate of a recall did not come back
+# the reasons a candidate of a recall did not come back
 DROPPED_LABELS = {
     "below_bar": "below the confidence asked for",
     "below_score": "below the score asked for",
@@ -210,7 +210,7 @@ ANSWER_LABELS = {
 
 
 def hit_reason(why: Mapping[str, Any]) -> str:
-    """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
+    """Return one hit's evidence as a line: its ranks, its score's terms and its confidence."""
     parts = [", ".join(f"{name} #{channel['rank']}" for name, channel in why["channels"].items())]
     adds = sorted(why["adds"].items(), key=lambda item: -item[1])
     parts.append(
@@ -234,7 +234,7 @@ def hit_reason(why: Mapping[str, Any]) -> str:
 
 
 def _fade_note(why: Mapping[str, Any], signal: str) -> str:
-    """Return an importance's value before it faded, where it did."""
+    """Return a note with an importance's value before decay, if it decayed."""
     before = why["importance_told"]
     is_faded = signal == "importance" and round(before, 2) > round(why["signals"][signal], 2)
     return f" (of {before:.2f}, faded)" if is_faded else ""

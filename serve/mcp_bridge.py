@@ -3,8 +3,8 @@ The stdio bridge: MCP over a pipe on one side, `POST /mcp` of this home's server
 
 Run as `PYTHON -I -S /abs/serve/mcp_bridge.py --home HOME [--tenant NAME]`, by a host for each of
 its sessions, so it is made to cost little: the standard library only, nothing of ours, and no
-module at the start that few sessions need. It keeps nothing of the memory's; a server that is not
-there is started, one that was started anew is found.
+module at the start that few sessions need. It keeps no state of the memory; a missing server is
+started, a restarted one is found.
 """
 
 import http.client
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 WORKERS = 4
 WAITING = 64  # lines read and not yet taken by a worker
-START_S = 30.0  # to wait for a server that is not there: a large memory is opened before it listens
+START_S = 30.0  # to wait for a missing server: a large memory is opened before it listens
 PAUSE_S = 0.05
 ANSWER_S = 300.0
-MAX_LINE = 5 << 20  # bytes; the server takes 4 MiB and says so, what is longer is not kept
-END_S = 30.0  # for what is still being answered when the host closes the pipe
+MAX_LINE = 5 << 20  # bytes; the server takes 4 MiB and says so, a longer line is cut
+END_S = 30.0  # for the pending messages when the host closes the pipe
 TAKEN = 202
 FAILED, PARSE_ERROR, INTERNAL_ERROR = -32000, -32700, -32603
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -39,11 +39,11 @@ Connection = http.client.HTTPConnection
 
 
 class NoServer(Exception):
-    """None runs and none could be started; the message says what to do."""
+    """No server runs and none could be started; the message says what to do."""
 
 
 class Bridge:
-    """One host's pipe. Its workers share what `initialize` settled, and the output."""
+    """One host's pipe. Its workers share the version and client of `initialize`, and the output."""
 
     def __init__(self, home: str, tenant: str) -> None:
         self._home, self._tenant, self._cwd = home, tenant, _cwd()
@@ -51,7 +51,7 @@ class Bridge:
         self._writing, self._starting = threading.Lock(), threading.Lock()
 
     def answer(self, line: bytes) -> None:
-        """Write what the server answers to one message; a notification has no answer."""
+        """Write the server's answer to one message; a notification has no answer."""
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ class Bridge:
 
     def _pass_on(self, message: Any, status: int, body: bytes) -> None:
         if not body:
-            if status != TAKEN:  # as a notification is; who asked waits for an answer
+            if status != TAKEN:  # as a notification is; a request waits for an answer
                 self._fail(message, INTERNAL_ERROR, f"the server said nothing: HTTP {status}")
             return
         payload = _object(body)
@@ -91,7 +91,7 @@ class Bridge:
         self._write(body)
 
     def _settle(self, request: "dict[str, Any]", answer: "dict[str, Any]") -> None:
-        """Keep what `initialize` settled: later requests name it in their headers."""
+        """Keep the version and client of `initialize`, for the headers of later requests."""
         client = _inner(_inner(request, "params"), "clientInfo")
         self._version = _plain(_inner(answer, "result").get("protocolVersion"))
         self._client = "-".join(_plain(client.get("name")).replace("/", " ").split())
@@ -119,7 +119,7 @@ class Bridge:
         }
 
     def _connect(self) -> Connection:
-        """Return a connection, a new one for each message: none is ever sent twice."""
+        """Return a new connection for each message: no message is ever sent twice."""
         connection = _connection(self._home)
         if connection is not None:
             return connection
@@ -139,7 +139,7 @@ class Bridge:
         return connection
 
     def _fail(self, message: Any, code: int, text: str) -> None:
-        """Answer with an error; a notification or a response is owed none."""
+        """Answer with an error, unless the message is a notification or a response."""
         is_notice = isinstance(message, dict) and ("id" not in message or "method" not in message)
         if not is_notice:
             id_ = message.get("id") if isinstance(message, dict) else None
@@ -150,12 +150,12 @@ class Bridge:
             try:
                 sys.stdout.buffer.write(message.strip() + b"\n")
                 sys.stdout.buffer.flush()
-            except OSError:  # the host has gone: nobody is there to answer to
+            except OSError:  # the host has gone: there is no reader for the answer
                 os._exit(0)
 
 
 def _connection(home: str) -> "Connection | None":
-    """Return a connection to the server that the home's registry names, None where none listens."""
+    """Return a connection to the server in the home's registry, None if none listens."""
     try:
         with open(os.path.join(home, "server.json"), "rb") as file:
             registry = json.load(file)
@@ -170,7 +170,7 @@ def _connection(home: str) -> "Connection | None":
 
 
 def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
-    """Have a server started; of what lies around the user's folder nothing is imported or read."""
+    """Start a server; it imports and reads nothing from the user's folder."""
     import subprocess
 
     beside = os.path.dirname(os.path.abspath(__file__))
@@ -190,13 +190,13 @@ def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
 
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
-    """True if this run of the agent is not recorded, as `store.home.config` decides."""
+    """Return True if this run of the agent is not recorded, as `store.home.config` does."""
     text = environ.get("MNEMOLOG_OFF", "").strip().lower()
     return text not in ("", "0", "false", "no", "off")
 
 
 def _cwd() -> str:
-    """Return our directory in a header's letters; empty where it is gone."""
+    """Return our directory in a header's letters, empty if it is gone."""
     try:
         return quote(os.fsencode(os.getcwd()))
     except OSError:
@@ -217,13 +217,13 @@ def _inner(value: Any, name: str) -> "dict[str, Any]":
 
 
 def _plain(value: Any) -> str:
-    """Return a value that fits a header as it is; else "", and the server names the fault."""
+    """Return the value if it fits a header as it is; else "", and the server names the fault."""
     is_fit = isinstance(value, str) and value.isascii() and value.isprintable()
     return value if is_fit and len(value) <= 200 else ""
 
 
 def _encode_header(value: str) -> str:
-    """Return a name as a header says it: in base64 where it would not come through as it is."""
+    """Return a name for a header, in base64 if it would not arrive intact."""
     if value.isascii() and value.isprintable() and value == value.strip() and value[:2] != "=?":
         return value
     import base64
@@ -233,7 +233,7 @@ def _encode_header(value: str) -> str:
 
 
 def _failure(id_: Any, code: int, message: str) -> bytes:
-    own = id_ if isinstance(id_, str | int) else None  # what is none may be nested without end
+    own = id_ if isinstance(id_, str | int) else None  # another value may be nested without end
     error = {"code": code, "message": message}
     return json.dumps({"jsonrpc": "2.0", "id": own, "error": error}).encode()
 
@@ -249,7 +249,7 @@ def _work(bridge: Bridge, lines: "queue.Queue[bytes | None]") -> None:
 
 
 def main(home: str, tenant: str) -> None:
-    """Answer what comes in until the host closes the pipe, and then what is left."""
+    """Answer messages until the host closes the pipe, and then the pending ones."""
     bridge = Bridge(home, tenant)
     lines: queue.Queue[bytes | None] = queue.Queue(WAITING)  # full, the host waits
     workers = [
@@ -268,7 +268,7 @@ def main(home: str, tenant: str) -> None:
 
 
 def _lines(pipe: "BinaryIO") -> "Iterator[bytes]":
-    """Yield the lines of a pipe; of one that is too long its beginning, which is no JSON."""
+    """Yield the lines of a pipe, only the beginning of one too long, which is no valid JSON."""
     while line := pipe.readline(MAX_LINE):
         yield line
         while len(line) == MAX_LINE and not line.endswith(b"\n"):  # the rest of it

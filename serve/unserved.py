@@ -1,13 +1,13 @@
 """
-What the hook client does where no server runs: it starts one, and answers without it.
+The hook client without a running server: it starts one, and answers without it.
 
-Standard library only, as the client. What a person or a model waits for with an empty page is
-answered by a process that reads the memory from the disk; whoever comes while a server is being
-started waits for that instead, as several such processes at once would be late each: for what is
-left of one start's time, so that a session waits for a start once. What only notes something is
-not waited for (a tool was used, the session ended): the client has spooled it, and half a second
-after each use of a tool would be felt. A server that comes up deletes `server.try`, so that the
-next one is started as soon as it is missed.
+Standard library only, as the client. An event that a person or a model waits for is answered by a
+process that reads the memory from the disk. While a server is being started, later events wait for
+it instead, since several such processes at once would each be late: they wait for the rest of one
+start's time, so that a session waits for a start once. An event that is only recorded (a tool was
+used, the session ended) does not wait: the client has spooled it, and half a second after each use
+of a tool would be felt. A server that comes up deletes `server.try`, so that the next one is
+started as soon as it is missed.
 """
 
 import json
@@ -17,11 +17,11 @@ import sys
 import time
 from collections.abc import Callable
 
-# for an answer without a server, and from when one was started until nobody waits for it any more:
-# hosts give up at 5 s, our client at 4.5 s
+# for an answer without a server, and the longest wait for a server from its start: hosts give up at
+# 5 s, our client at 4.5 s
 COLD_S = 4.0
 TRY_EVERY_S = 30.0  # a server that does not come up is not started again at every prompt
-# the events that are waited for, in the words of all hosts
+# the events with an awaited answer, in the words of all hosts
 AWAITED = frozenset(
     {"sessionstart", "userpromptsubmit", "userpromptsubmitted", "beforesubmitprompt", "beforeagent"}
 )
@@ -42,12 +42,12 @@ def answer(
     is_off: bool = False,
     waits: bool = True,
 ) -> "bytes | None":
-    """Return the answer to what is waited for, else nothing, and see that a server is started.
+    """Return the answer to an awaited event, else b"", and start a server if needed.
 
-    None where there was no answer to be had, and no server came meanwhile: who asks next shall not
-    wait for one. Such a one says so by `waits`. A home without a memory has no answer to wait for.
+    None if there was no answer and no server came up meanwhile: the next hooks shall not wait for
+    one, and pass `waits` as False. A home without a memory has no answer to wait for.
 
-    A run of the agent that is off is told of once, so that it stays so, and starts none.
+    A run of the agent that is off is reported once, so that it stays off, and starts no server.
     """
     try:
         payload = json.loads(event)
@@ -83,7 +83,7 @@ def _from_server(
     delivery: str,
     patience_s: float,
 ) -> "bytes | None":
-    """Return the answer of a server that is being started; None where it takes too long, or another
+    """Return the answer of a server that is being started; None if it takes too long, or another
     hook has waited in vain meanwhile.
     """
     deadline = time.monotonic() + patience_s
@@ -96,7 +96,7 @@ def _from_server(
 
 
 def _has_memory(home: str) -> bool:
-    """True if any tenant was made: a server that starts makes the first."""
+    """Return True if the home has a tenant: a server that starts makes the first."""
     try:
         return bool(os.listdir(os.path.join(home, "tenants")))
     except OSError:
@@ -104,7 +104,7 @@ def _has_memory(home: str) -> bool:
 
 
 def _from_disk(home: str, host: str, tenant: str, event: bytes, delivery: str) -> "bytes | None":
-    """Return the answer of a process that reads the memory itself; None where it fails."""
+    """Return the answer of a process that reads the memory itself; None if it fails."""
     words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
     words += ["--delivery", delivery]
     try:
@@ -123,7 +123,7 @@ def _from_disk(home: str, host: str, tenant: str, event: bytes, delivery: str) -
 
 
 def _note(home: str, host: str, tenant: str, event: bytes) -> None:
-    """Pass an event to a process that nobody waits for."""
+    """Pass an event to a process without waiting for it."""
     words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
     nothing = subprocess.DEVNULL
     try:
@@ -144,20 +144,20 @@ def _note(home: str, host: str, tenant: str, event: bytes) -> None:
 
 
 def _is_our_turn(home: str) -> bool:
-    """Whether no hook tried to start the server in the last seconds; the next are then told no."""
+    """Return True if no hook tried to start the server in the last seconds, and claim the turn."""
     path = _try_file(home)
     try:
         os.makedirs(home, 0o700, exist_ok=True)
         if os.path.exists(path) and not 0 <= _age_s(home) < TRY_EVERY_S:
             os.unlink(path)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError:  # another took the turn, or we may not write there
+    except OSError:  # another hook took the turn, or the home is not writable
         return False
     return True
 
 
 def _age_s(home: str) -> float:
-    """Return for how many seconds a server is being started; endless where it is not."""
+    """Return the seconds since the start of a server began; infinity if none is starting."""
     try:
         return time.time() - os.stat(_try_file(home)).st_mtime
     except OSError:
@@ -169,7 +169,7 @@ def _try_file(home: str) -> str:
 
 
 def _start_server(home: str, tenant: str) -> None:
-    """Start a server that outlives us and holds nothing of ours: a host waits for its pipes."""
+    """Start a server that outlives us and inherits none of our pipes: a host waits for those."""
     detached = getattr(subprocess, "DETACHED_PROCESS", 0)
     detached |= getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     try:
@@ -191,7 +191,7 @@ def _start_server(home: str, tenant: str) -> None:
 
 
 def _environment(home: str) -> "dict[str, str]":
-    """Return the environment of a process of ours: it imports what lies beside this file."""
+    """Return the environment of a process of ours, which imports the code beside this file."""
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if os.path.basename(ours) not in ("site-packages", "dist-packages"):  # a checkout

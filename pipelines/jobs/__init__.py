@@ -1,5 +1,5 @@
 """
-Jobs: the table of them, what each works on and what it returns.
+Jobs: their table, their context and their proposal.
 
 A job is a function from a tenant's memory (`Context`) to the changes it proposes (`Proposal`); it
 is imported when it first runs. `runner` runs it for the command line and for Dagster. When jobs run
@@ -35,9 +35,10 @@ from store.snapshots.projection import Built
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One row: `does` is one line for people; `propose` in the module of its name is the work.
+    """One row of the table; `does` is one line for people.
 
-    The plan of a careful job waits for a person's yes unless it is told not to.
+    The work is `propose` in the module of the job's name. A careful job's plan waits for a
+    person's approval unless the run says otherwise.
     """
 
     name: JobName
@@ -68,14 +69,14 @@ JOBS: dict[str, Job] = {row.name: row for row in _ROWS}
 
 
 def find_job(name: str) -> Job:
-    """Return a job by its name; raise InvalidInput for one there is not."""
+    """Return a job by its name; raise InvalidInput for an unknown name."""
     if name not in JOBS:
         raise InvalidInput(f"unknown job {name!r}: choose from {', '.join(JOBS)}")
     return JOBS[name]
 
 
-# What a job works on, and what it returns. A context is one tenant's published memory, built up to
-# the head of its log (`runner.open_memory`).
+# A job's input and result. A context is one tenant's published memory, built up to the head of its
+# log (`runner.open_memory`).
 
 Report = Callable[[str], None]
 Rows = npt.NDArray[np.int64]  # numbers of memories, or one number for each memory
@@ -84,11 +85,11 @@ Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Context:
-    """`project` is the one whose memories are looked at, with those of none; None: of all.
+    """A job's input: the memories of `project` and those without a project; None for all.
 
-    `root` is that project's folder, if it is known. `session` is the only one to learn from; None:
-    any. `now` is microseconds UTC. Without a `model` a job does what it can on strict evidence.
-    `notes` are the model's notes for a person; the job's own are in its proposal.
+    `root` is that project's folder, if known. `session` limits learning to one session; None for
+    any. `now` is microseconds UTC. Without a `model` a job uses strict evidence alone. `notes` are
+    the model's notes for a person; the job's own are in its proposal.
     """
 
     tenant: Tenant
@@ -124,13 +125,13 @@ class Context:
 
     @cached_property
     def arrived_at(self) -> Rows:
-        """When each memory reached this log, [rows]: an import of years ago is new today."""
+        """The time each memory reached this log, [rows]: an import of years ago is new today."""
         times = log_queries.arrival_times(self.log, self.now)
         return np.array([times.get(id_, 0) for id_ in self.rows.ids()], np.int64)
 
     @cached_property
     def live_rows(self) -> Rows:
-        """The rows of active memories, the project's or nobody's, ascending.
+        """The rows of active memories of the project or of none, ascending.
 
         Episodes are left out: jobs read them, and do not maintain them.
         """
@@ -138,7 +139,7 @@ class Context:
         return np.flatnonzero(mask & self._is_of_project)
 
     def expired_rows(self) -> Rows:
-        """Return the rows of unpinned memories whose ttl is over, the project's or nobody's."""
+        """Return the rows of expired unpinned memories of the project or of none."""
         is_over = self.rows.equal("state", (ACTIVE,)) & (self.rows.expires_at <= self.now)
         return np.flatnonzero(is_over & (self.rows.codes("pinned") == 0) & self._is_of_project)
 
@@ -149,11 +150,11 @@ class Context:
         return self.rows.equal("project", (self.project,)) | self.rows.lacks("project")
 
     def memories(self, rows: Rows) -> list[Memory]:
-        """Return the memories of some rows, in the order asked."""
+        """Return the memories of some rows, in the order of `rows`."""
         return self.rows.take(rows.tolist())
 
     def vectors(self, rows: Rows) -> Vectors:
-        """Return unit vectors of some memories, [rows, width]; zeros where one has none."""
+        """Return unit vectors of some memories, [rows, width]; zeros for a memory without one."""
         table = self.tables("vectors")["rows"]
         width = table.schema.field("half").type.list_size
         if not len(rows):
@@ -169,7 +170,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """The steps of a job. `looked_at` counts memories; `notes` are for a person; `silence` explains
     a proposal without steps.
 
-    A change of how recall works has its effect on past recalls (`replay`), and the `checks` of it.
+    A proposal that changes recall has its effect on past recalls (`replay`) and the `checks` of it.
     """
 
     steps: tuple[Step, ...]

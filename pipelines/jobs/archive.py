@@ -3,8 +3,8 @@ The job `archive`: archives memories that are cold or expired; `recall --cold` s
 
 It is careful: memories that are pinned, rated helpful, keep a value or lasting guidance, or are
 sources of living memories stay. At most MOST are archived in a run, the coldest first, each with
-its reason. A dormant project keeps its memories: what counts is how much happened in it since a
-memory was last used, not how long ago that was.
+its reason. A dormant project keeps its memories: idleness is measured by the project's activity
+since a memory was last used, not by the calendar.
 
 `write_archive` also maintains the files below `cold/`: the archived memories as Parquet, and the
 segments that old receipts move to. These need no plan, since they change no answer.
@@ -35,14 +35,14 @@ from store.plans import plans, steps
 from store.text.excerpt import plural
 
 COLD_AFTER_DAYS = 180  # since it arrived or was last recalled or changed, while others were
-COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
-MOST = 200  # memories a run: as many as a person looks through
+COLD_IMPORTANCE = 0.55  # at most, after decay
+MOST = 200  # memories a run: as many as a person can review
 
 
 def propose(context: Context) -> Proposal:
     """Return a step for each memory to archive: the expired first, then the cold.
 
-    Many of them at once are asked of past answers: the plan waits for a person if those lose too
+    The plan is tested on past answers if it archives many: it waits for a person if those lose too
     much.
     """
     candidates = chain(_expiry_steps(context), _idle_steps(context))
@@ -81,8 +81,8 @@ def _expiry_steps(context: Context) -> Iterator[Step]:
 
 
 def _idle_steps(context: Context) -> Iterator[Step]:
-    """Yield a step for each memory that nobody needed for long, the least important and then the
-    longest idle first.
+    """Yield a step for each long unused memory, the least important and then the longest idle
+    first.
     """
     rows, live = context.rows, context.live_rows
     derived = np.intersect1d(rows.sources.documents, live)
@@ -120,8 +120,8 @@ def _idle_steps(context: Context) -> Iterator[Step]:
 
 
 def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
-    """Yield the rows that the job `importance` revised, and when somebody else last changed them:
-    to be found unimportant is no use.
+    """Yield the rows that the job `importance` revised, and the time of the last change by others:
+    a lowered importance is no use of a memory.
     """
     plans = {
         event.subject: event.body
@@ -142,14 +142,14 @@ def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
 
 
 def _newest_beside(context: Context, last: Rows) -> Rows:
-    """Return the last use of anything in each row's project; in all, where it has none.
+    """Return the last use of any memory in each row's project, or in all for a row without one.
 
-    No later than now: a clock that was wrong once makes nothing old.
+    Never later than now: a clock that was once wrong must not age the other memories.
     """
     projects = context.rows.codes("project")
     last = np.minimum(last, context.now)
     newest = np.zeros(int(projects.max(initial=-1)) + 2, np.int64)
-    np.maximum.at(newest, projects, last)  # -1, none, is the last
+    np.maximum.at(newest, projects, last)  # -1, no project, is the last place
     newest[-1] = last.max(initial=0)
     newest_beside: Rows = newest[projects]
     return newest_beside
@@ -159,7 +159,7 @@ def _newest_beside(context: Context, last: Rows) -> Rows:
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What was written; None where it was not asked for."""
+    """The written files; None for a file that was not requested."""
 
     cold: ColdFile | None = None
     compacted: Compacted | None = None
@@ -175,9 +175,9 @@ def write_archive(
     dry_run: bool = False,
     only_newest: bool = False,
 ) -> Kept:
-    """Write the cold file, or with `compact` put old receipts away; what is not built is built.
+    """Write the cold file, or with `compact` move old receipts to segments; build if needed.
 
-    With `only_newest`, what was served before goes at once, after an erasing. Raise as
+    With `only_newest`, used after an erasure, older derived files are deleted at once. Raise as
     `open_memory` does, or LogBusy where another process rewrites the log.
     """
     with open_memory(settings, tenant_name, now, report=report, no_model=True) as context:

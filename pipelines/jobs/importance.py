@@ -1,5 +1,5 @@
 """
-The job `importance`: revises importance that no person and no agent set.
+The job `importance`: revises importance that was not set by a person or an agent.
 
 Each run starts from the importance a memory was given when it was written, or from a model's score,
 and adds what happened since; so repeated runs do not drift. Small changes are left out, and one
@@ -29,33 +29,33 @@ from store.memories.rows import Mask
 from store.plans import plans, steps
 from store.text.excerpt import plural
 
-# Signals: what happened to a memory, as an amount that its importance gains or loses.
+# Signals: a memory's history as an amount that its importance gains or loses.
 #
 # Ratings count most. A turn that only asks matters less than its answer; a user's "always" or
 # "never" outlasts the talk around it. Links by people and agents show that something builds on a
-# memory; what jobs made shows nothing, or jobs would feed on jobs. Frequent recalls count little,
+# memory; derived memories show nothing, or jobs would feed on jobs. Frequent recalls count little,
 # since importance itself causes recalls: alone they never change anything.
 
 _OF_RATINGS = 0.3  # at most, either way
 _OF_A_SUPPORT = 0.05  # each memory that is linked to it
 _OF_SUPPORTS = 0.2  # at most
-_OF_WORDS = 0.15  # a question less, an order more
+_OF_WORDS = 0.15  # lost by a question, gained by an order
 _SAID = ("raw_turn", "fact", "context", "observation", "decision")  # kinds that may hold an order
 _OF_USE = 0.1  # at most, and less than LEAST
-_MANY = 64  # recalls: what more there are count for nothing
+_MANY = 64  # recalls: further ones count for nothing
 _DOUBTS = 2.0  # ratings without effect that each memory starts with
 LEAST = 0.15  # a change below it is not worth an event
 
 
 @dataclass(frozen=True)
 class Signals:
-    """What happened to the memories of a context, by row."""
+    """The signals of the memories of a context, by row."""
 
     context: Context
 
     @property
     def rows(self) -> Rows:
-        """The living memories with any signal, ascending."""
+        """The rows of live memories with any signal, ascending."""
         used = {int(row) for row in self._usage.documents}
         every = used | self._supports.keys() | self._questions | self._orders
         return np.intersect1d(np.array(list(every), np.int64), self.context.live_rows)
@@ -106,10 +106,10 @@ class Signals:
 
     @cached_property
     def _supports(self) -> Counter[int]:
-        """How many living memories that no job made are linked to each row in agreement."""
+        """The number of live memories, without derived ones, that support each row."""
         rows, living = self.context.rows, set(self.context.live_rows.tolist())
-        living -= set(rows.sources.documents.tolist())  # what jobs made
-        links: set[tuple[int, int]] = set()  # the row, and the one that is linked to it
+        living -= set(rows.sources.documents.tolist())  # derived memories
+        links: set[tuple[int, int]] = set()  # a row, and the row linked to it
         for edge in rows.edges.to_pylist():
             target, source = rows.row(edge["target"]), rows.row(edge["source"])
             if edge["relation"] != "conflict" and target is not None and source is not None:
@@ -120,12 +120,12 @@ class Signals:
 # The model step: scores for batches of neighbouring memories.
 #
 # A batch is asked about once while its texts stay the same: its prompt's digest is in the log. A
-# memory's text could plead for itself, so what a tool or the web wrote never gains by a score.
+# memory's text could plead for itself, so text of a tool or the web never gains by a score.
 
 PURPOSE = "importance"
 BATCH = 20  # memories a question
 MOST_BATCHES = 10  # a run
-_LOOKED_AT = 10 * BATCH * MOST_BATCHES  # enough for a run where most were asked about before
+_LOOKED_AT = 10 * BATCH * MOST_BATCHES  # enough for a run where most were scored before
 _LONGEST = 400  # characters of a memory
 _INSTRUCTIONS = """
 You look through the notes of a programmer's long-term memory, one JSON object a line. For each say
@@ -151,7 +151,7 @@ class ModelScore:
 
 
 def model_scores(context: Context, past: "_PastRuns") -> dict[str, ModelScore]:
-    """Return the model's opinions by memory id; none without a model, or of what it leaves out."""
+    """Return the model's scores by memory id; none without a model or for skipped memories."""
     if context.model is None:
         return {}
     scores: dict[str, ModelScore] = {}
@@ -162,7 +162,7 @@ def model_scores(context: Context, past: "_PastRuns") -> dict[str, ModelScore]:
         except BudgetSpent:
             break
         except ModelError:
-            continue  # these are judged by what became of them; the call is in the log
+            continue  # these are judged by their signals alone; the call is in the log
         for score in answer.value.scores:
             if 1 <= score.n <= len(batch):
                 memory = batch[score.n - 1]
@@ -172,9 +172,9 @@ def model_scores(context: Context, past: "_PastRuns") -> dict[str, ModelScore]:
 
 
 def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
-    """Yield the batches that were not asked about before, the newest memories first."""
+    """Yield the batches not sent to the model before, the newest memories first."""
     answered = {call.prompt_sha256 for call in answered_calls(context.log)}
-    batches: dict[int, list[Memory]] = {}  # by place in the log, so that they stay what they are
+    batches: dict[int, list[Memory]] = {}  # by place in the log, so that they stay the same
     for memory in memories:
         batches.setdefault((context.rows.row(memory.id) or 0) // BATCH, []).append(memory)
     count = 0
@@ -265,10 +265,10 @@ def _step(change: _Change) -> Step:
 
 
 def _memories_to_score(context: Context, past: "_PastRuns") -> list[Memory]:
-    """Return the newest living memories whose importance nobody gave, in order of recording."""
+    """Return the newest live memories without a given importance, in order of recording."""
     newest = context.live_rows[-_LOOKED_AT:]
     if len(newest) < len(context.live_rows):
-        # a batch that the window cuts would be another each time
+        # a batch cut by the window would differ in each run
         newest = newest[newest // BATCH > newest[0] // BATCH]
     return [
         memory for memory in context.memories(newest) if not past.is_given(context.log, memory.id)
@@ -279,7 +279,7 @@ def _memories_to_score(context: Context, past: "_PastRuns") -> list[Memory]:
 class _PastRuns:
     """The memories this job changed before, and a model's scores of them.
 
-    `ignored` are the events that nobody else meant: its own, and those that were undone.
+    `ignored` are the job's own events and those that were undone.
     """
 
     ignored: frozenset[str]
@@ -305,7 +305,7 @@ class _PastRuns:
         )
 
     def is_given(self, log: EventLog, id_: str) -> bool:
-        """Return whether a person or an agent set a memory's importance, at first or later."""
+        """Return True if a person or an agent set a memory's importance, at first or later."""
         return any(
             isinstance(event.body, Recorded | Revised) and event.body.importance is not None
             for event in log.events_for(id_)

@@ -1,8 +1,8 @@
 """
-The job `judge`: rates unrated recalls by what was done in the two hours after them.
+The job `judge`: rates unrated recalls by the actions in the two hours after them.
 
 A recall is judged once its two hours, or its session, are over. A recall without a session is
-compared with what was done in its project. Without any signal it is judged 0, so that it no longer
+compared with the actions in its project. Without any signal it is judged 0, so that it no longer
 waits.
 """
 
@@ -44,7 +44,7 @@ from store.text.text_features import MAY_RULE
 # ignored. Words of a tool or the web never gain: naming many files must not pay.
 
 USED, FOLLOWED, NOT_FOLLOWED, IGNORED = 0.5, 0.5, -0.25, -0.05
-AGAIN = 5  # recalls that brought a memory in vain before it counts as ignored
+AGAIN = 5  # recalls of a memory without effect before it counts as ignored
 _SEPARATORS = re.compile(r"&&|\|\||[;|\n]")
 _DENIES = re.compile(
     r"\b(?:never|not|no longer|avoid|instead of|rather than|without|forbidden|don['\u2019]?t)\b",
@@ -54,7 +54,7 @@ _DENIES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A verdict in [-1, 1] and what it rests on."""
+    """A verdict in [-1, 1] and its evidence."""
 
     verdict: float
     evidence: str
@@ -62,7 +62,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What was done after a recall: commands as the memory names them, and files, edited."""
+    """The actions after a recall: commands as the memory names them, and edited files."""
 
     commands: frozenset[str]
     files: tuple[str, ...]
@@ -74,7 +74,7 @@ class Actions:
 
 
 def summarize_actions(events: Sequence[Event]) -> Actions:
-    """Return the actions in some events; what failed, or a tool or the web told, is none."""
+    """Return the actions in some events, without failed ones and those of a tool or the web."""
     trusted = [event for event in events if event.trust in MAY_RULE]
     acted = [event.body for event in trusted if isinstance(event.body, Acted)]
     ran = [
@@ -94,9 +94,9 @@ def summarize_actions(events: Sequence[Event]) -> Actions:
 
 
 def signal_for(memory: Memory, actions: Actions, in_vain: int) -> Signal | None:
-    """Return the verdict of some actions on a memory; None where they have none.
+    """Return the verdict of some actions on a memory; None without a signal.
 
-    `in_vain` is how many recalls brought it, this one too, while nothing showed that it was of use.
+    `in_vain` is the number of its recalls, this one included, without a sign of use.
     """
     signal = _direct_signal(memory, actions)
     if signal is None and in_vain >= AGAIN and not actions.is_empty:
@@ -124,8 +124,8 @@ def _direct_signal(memory: Memory, actions: Actions) -> Signal | None:
 
 @lru_cache(4_096)
 def _mentions_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the files and the commands a text names; of one that denies something no commands:
-    what it warns of and what it recommends look alike.
+    """Return the files and the commands in a text; no commands if it denies something, since
+    warnings and recommendations look alike.
     """
     names = mentions(text)
     files = frozenset(mention.name.casefold() for mention in names if mention.kind == "file")
@@ -134,12 +134,12 @@ def _mentions_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 DAYS = 14  # looked back
-AFTER_US = 2 * 3_600 * 1_000_000  # of what was done
+AFTER_US = 2 * 3_600 * 1_000_000  # of actions after a recall
 
 
 @dataclass
 class PastUse:
-    """How often each memory was recalled so far, and which memories were of use."""
+    """The number of recalls of each memory so far, and the memories that were of use."""
 
     brought: Counter[str] = field(default_factory=Counter)
     used: set[str] = field(default_factory=set)
@@ -149,7 +149,7 @@ class PastUse:
 
 
 def propose(context: Context) -> Proposal:
-    """Return a judgment for each recall that waits for one and is over."""
+    """Return a judgment for each unjudged recall whose time is over."""
     since = context.now - DAYS * DAY_US
     waiting = [
         event
@@ -181,7 +181,7 @@ def propose(context: Context) -> Proposal:
 def _judgment(
     context: Context, recall: Event, after: Sequence[Event], past_use: PastUse, *, asks: bool
 ) -> tuple[Step, bool]:
-    """Return the judgment of a recall, and whether a model may be asked of the next one."""
+    """Return the judgment of a recall, and True if a model may be asked about the next one."""
     body = recall.body
     assert isinstance(body, Recalled)
     actions = summarize_actions(after)
@@ -228,8 +228,8 @@ def _past_use(context: Context, since: int) -> PastUse:
 
 
 def _events_after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[Event]:
-    """Return the events after a recall in its session; of a recall without one, the events of
-    `elsewhere` in its project.
+    """Return the events after a recall in its session; without a session, those of `elsewhere` in
+    its project.
     """
     until = recall.at + AFTER_US
     if recall.session is not None:
@@ -246,10 +246,10 @@ def _events_after(context: Context, recall: Event, elsewhere: Sequence[Event]) -
 
 # The model step: which memories helped, asked only without a positive signal, and bounded.
 #
-# Text of a tool or the web is not shown to the model, so it cannot ask for praise.
+# Text of a tool or the web is not shown to the model, so it cannot plead for a good rating.
 
-MOST = 0.5  # that its word may count, either way
-_DEEDS, _LINE = 40, 200  # shown of what was done, and characters of each
+MOST = 0.5  # that its verdict may count, either way
+_DEEDS, _LINE = 40, 200  # actions shown, and characters of each
 _TEXT = 600  # characters of a memory
 
 INSTRUCTIONS = """\
@@ -274,7 +274,7 @@ class Opinions(msgspec.Struct, frozen=True):
 def _opinions(
     context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
 ) -> tuple[dict[str, Signal], Made | None, bool]:
-    """Return a model's opinions, their lineage, and whether it may be asked again."""
+    """Return a model's opinions, their lineage, and True if it may be asked again."""
     trusted = [memory for memory in memories if memory.trust in MAY_RULE]
     acted = [
         event.body for event in after if isinstance(event.body, Acted) and event.trust in MAY_RULE

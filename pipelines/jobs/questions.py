@@ -2,7 +2,7 @@
 Compound questions: a model splits one into simple questions that a recall answers each by itself.
 
 Only `mnemolog ask` calls this; no recall waits for it. A part that shares no word with the question
-is dropped: the model is to split, not to guess what the memory holds.
+is dropped: the model must split the question, not guess the memory's content.
 """
 
 from typing import Annotated
@@ -43,7 +43,7 @@ class Split(msgspec.Struct, frozen=True):
 def split_by_model(settings: Settings, tenant_name: str, question: str) -> Split:
     """Return a question's parts; the call is recorded and counts toward the budget.
 
-    Raise NotFound, BudgetSpent, or ModelError where no model is set or it gives no part of it.
+    Raise NotFound, BudgetSpent, or ModelError where no model is set or it returns no part.
     """
     limits = settings.choices.llm
     if not limits.may_serve(PURPOSE):

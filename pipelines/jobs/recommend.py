@@ -1,7 +1,7 @@
 """
 Recommendations: changes a person may want, proposed once each.
 
-Four searches find them: memories nobody uses, helpful memories with little importance, near
+Four searches find them: unused memories, helpful memories with little importance, near
 duplicates, and memories that are lists or too long.
 """
 
@@ -32,11 +32,11 @@ from store.plans.recommendations import Change
 from store.text import tokenizer
 from store.text.strict_duplicates import Statement, statement
 
-MOST = 20  # of a sort that are proposed at once: a person is to look at each
+MOST = 20  # of a sort in one run: a person reviews each
 
 
 class Proposed(msgspec.Struct, frozen=True):
-    """What is recommended anew, as programs are told."""
+    """A new recommendation, as programs get it."""
 
     id: str
     what: What
@@ -53,7 +53,7 @@ def refresh(
     project: str | None = None,
     report: Report = lambda text: None,
 ) -> list[Proposed]:
-    """Look at a tenant's memory; return what is recommended anew, written down if asked.
+    """Search a tenant's memory; return the new recommendations, recorded if `write`.
 
     Raise BuildBusy where a job of the tenant is at work, else as `open_memory` does.
     """
@@ -75,7 +75,7 @@ def refresh(
 
 
 def new_proposals(context: Context) -> list[Event]:
-    """Return the proposals that are new and were not declined, one of a memory at a time."""
+    """Return the proposals that are new and were not declined, one for each memory at a time."""
     earlier = recommendations.every(context.log)
     declined = recommendations.rejections(earlier)
     busy = {
@@ -112,11 +112,11 @@ class Candidate:
 
 # By use.
 
-USED = 20  # memories recalled in all before "never recalled" says anything
+USED = 20  # memories recalled in all before "never recalled" is evidence
 OLD_DAYS = 180
 LITTLE = 0.5  # importance at most
 PASSING = ("raw_turn", "activity", "observation", "context", "summary")
-RECALLED, RATED = 5, 2  # how often at least, to be promoted
+RECALLED, RATED = 5, 2  # the least numbers of recalls and ratings for a promotion
 GOOD = 0.5  # the mean of its ratings and judgments at least, from -1 to 1
 PROMOTED = 0.9
 
@@ -143,7 +143,7 @@ def find_unused(context: Context) -> Iterator[Candidate]:
 def find_helpful(context: Context) -> Iterator[Candidate]:
     """Yield unimportant memories that were often recalled and rated well, the best first.
 
-    A person's rating and what a job judged by the work afterwards count alike.
+    A person's rating and a job's later judgment count alike.
     """
     usage, rows = Usage.open(context.tables("usage")), context.live_rows
     recalls = usage.counts("recalled", rows)
@@ -171,13 +171,13 @@ def find_helpful(context: Context) -> Iterator[Candidate]:
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
 NEAR = 0.85  # the cosine of hashed letters at least
 NEAR_MEANING = 0.97  # or a model's evidence: .85 under MiniLM, .91 under E5
-SHARED = 0.6  # of the words of both, at least
+SHARED = 0.6  # the least share of common words
 MOST_COMPARED = 5_000  # memories that are compared, the newest
 _BLOCK = 1_000
 
 
 def find_near_duplicates(context: Context) -> Iterator[Candidate]:
-    """Yield pairs that say nearly the same, the nearest first, each memory once."""
+    """Yield pairs of near duplicates, the nearest first, each memory once."""
     rows = context.live_rows
     rows = rows[context.rows.equal("kind", KINDS)[rows]][-MOST_COMPARED:]
     merged: set[str] = set()
@@ -186,7 +186,7 @@ def find_near_duplicates(context: Context) -> Iterator[Candidate]:
         if not merged.isdisjoint((first.id, second.id)) or not _may_merge(first, second):
             continue
         merged |= {first.id, second.id}
-        # the one that says more, or the newer, stands for both
+        # the longer text in distinct terms, else the newer, survives
         stands, goes = sorted(
             (first, second), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq)
         )
@@ -196,7 +196,7 @@ def find_near_duplicates(context: Context) -> Iterator[Candidate]:
 
 
 def _near_rows(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
-    """Return the pairs of rows whose vectors are near, after their cosine, the nearest first."""
+    """Return the cosine and rows of each pair of near vectors, the nearest first."""
     vectors = context.vectors(rows)
     calibration = VectorRows.open(context.tables("vectors")).calibration
     least = calibration.cosine(NEAR_MEANING) if calibration.knows_meaning else NEAR
@@ -211,12 +211,12 @@ def _near_rows(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
 
 
 def _may_merge(memory: Memory, other: Memory) -> bool:
-    """Return whether two memories are of one sort and differ in words alone."""
+    """Return True if two memories are of one sort and differ in words alone."""
     sorts = {(m.kind, m.project, m.trust) for m in (memory, other)}
     if len(sorts) > 1 or any(m.key or m.job or m.pinned for m in (memory, other)):
         return False
     a, b = statement(memory.text), statement(other.text)
-    # what says the same by strict evidence is for `consolidate`
+    # strict duplicates are for `consolidate`
     if a.key == b.key or _marks_and_denials(a) != _marks_and_denials(b):
         return False
     words, others = set(tokenizer.terms(memory.content)), set(tokenizer.terms(other.content))
@@ -234,7 +234,7 @@ def _marks_and_denials(text: Statement) -> tuple[frozenset[str], int]:
 # as its author wrote it.
 
 PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own
-LONG, LEAD = 1_500, 400  # characters of a text that is too long, and of what it may begin with
+LONG, LEAD = 1_500, 400  # characters of a text that is too long, and of its lead
 
 _POINT = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])\s++(.*\S)", re.MULTILINE)
 _NESTED = re.compile(r"^(?: {2,}|\t+)(?:[-*+•]|\d+[.)])\s", re.MULTILINE)
@@ -260,7 +260,7 @@ def find_unclear(context: Context) -> Iterator[Candidate]:
 
 
 def _split_list(context: Context, memory: Memory) -> Candidate | None:
-    """Return a memory that is a list of facts as one memory each; None where it is no such list."""
+    """Return a list's facts as a memory each; None for a memory that is not a list of facts."""
     points = _POINT.findall(memory.content)
     length = sum(map(len, points))
     if len(points) < PARTS or 2 * length < len(memory.content) or _NESTED.search(memory.content):

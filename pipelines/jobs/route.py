@@ -4,9 +4,9 @@ lose.
 
 In each state and level the candidate takes an action that Q values more than the served one. Each
 change is tested against the log by itself, so one bad change does not stop a good one; the accepted
-changes are tested once more together. What is left is asked of past recalls: the plan says which
-answers the policy changes, and waits for a person where too many. `tier_for` reads a model tier
-from the served policy.
+changes are tested once more together. The resulting policy is replayed on past recalls: the plan
+lists the changed answers, and waits for a person where there are too many. `tier_for` reads a model
+tier from the served policy.
 """
 
 from collections import Counter
@@ -24,14 +24,14 @@ from store.derived.routing import LEVELS, STATES, Policy, Recall, Routes, Table,
 from store.log.event_kinds import Actions, Adopted, ModelTier
 from store.plans import plans, steps
 
-LEAST = 10.0  # effective recalls of an action before anything is said of it
-TOLERANCE = 0.01  # of reward that the lower end of a gain's interval may lie below nothing
+LEAST = 10.0  # effective recalls of an action before it is judged
+TOLERANCE = 0.01  # of reward that the lower end of a gain's interval may be below zero
 ASKED = 500  # past recalls at most, which takes some ten seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Another action at a level in a state, and what it is worth there."""
+    """Another action at a level in a state, and its worth there."""
 
     state: str
     level: str
@@ -43,7 +43,7 @@ class Change:
 
     @property
     def objection(self) -> str | None:
-        """Why the log does not bear it out; None where it does."""
+        """The reason the log does not support the change; None where it does."""
         few = min(self.worth.samples, self.worth_served.samples)
         if few < LEAST:
             return f"{few:.0f} effective recalls are too few, {LEAST:.0f} are needed"
@@ -73,8 +73,8 @@ class Change:
 
 
 def propose(context: Context) -> Proposal:
-    """Return the step that serves a better policy, and what it changes in past recalls; without
-    one, the notes say why.
+    """Return the step that serves a better policy, and the answers it changes in past recalls;
+    without a step, the notes give the reason.
     """
     proposal = propose_policy(Routes(context.tables("routes")))
     if not plans.new_steps(context.log, proposal.steps):
@@ -92,7 +92,7 @@ def propose(context: Context) -> Proposal:
 
 
 def propose_policy(routes: Routes) -> Proposal:
-    """Return the proposal for a router as a build knew it."""
+    """Return the proposal for a router, from the tables of a build."""
     served, recalls = routes.policy(), routes.recalls
     candidates = changes(served, routes.action_values, recalls)
     notes = [f"{change}: refused, {change.objection}" for change in candidates if change.objection]
@@ -122,7 +122,8 @@ def propose_policy(routes: Routes) -> Proposal:
 def changes(served: Policy, table: Table, recalls: Sequence[Recall]) -> list[Change]:
     """Return a change for each state and level where Q values another action more.
 
-    It is the best one without an objection, else the best. Of equal values the served one stays.
+    It is the best action without an objection, else the best. For equal values the served one
+    stays.
     """
     best = []
     for state in STATES:
@@ -152,7 +153,7 @@ def changes(served: Policy, table: Table, recalls: Sequence[Recall]) -> list[Cha
 
 
 def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:
-    """Return the policy with the changes, and what it is worth over all recalls."""
+    """Return the policy with the changes, and its value over all recalls."""
     by_state = Counter(recall.state for recall in recalls if recall.reward is not None)
     total = by_state.total()
     whole = total_gain(
@@ -169,7 +170,7 @@ def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall])
 
 
 def tier_for(context: Context, mode: str | None = None) -> ModelTier:
-    """Return the tier for work on something of a task mode, or of none in particular."""
+    """Return the tier for work in a task mode, or in no particular mode."""
     policy = Routes(context.tables("routes")).policy()
     tier: ModelTier = msgspec.convert(policy[routing.route_state(mode)]["llm"], ModelTier)
     return tier

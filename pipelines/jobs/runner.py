@@ -3,8 +3,8 @@ The runner: builds a tenant's memory and runs jobs on it, in this process and wi
 
 It has two front ends: the command line (`python -m pipelines build --quick`, `... run JOB`) and
 Dagster, whose job assets call `run` and whose build assets take the same steps of
-`store.maintenance.build`. A job changes nothing itself: the runner writes down the plan it proposes
-and, if asked, applies it.
+`store.maintenance.build`. A job changes nothing itself: the runner records the plan it proposes and
+applies it on request.
 """
 
 from collections.abc import Iterator
@@ -45,9 +45,9 @@ WAIT_S = 60.0  # for another job, or another build, of the tenant
 
 
 class Scope(TypedDict, total=False):
-    """What a job looks at: the memories of `project` and of none; else of all.
+    """A job's scope: the memories of `project` and those without a project; None for all.
 
-    `root` is the project's folder, where its files are looked at. With `session`, a job learns from
+    `root` is the project's folder, for jobs that read its files. With `session`, a job learns from
     that session alone.
     """
 
@@ -68,7 +68,7 @@ def run(
     no_model: bool = False,
     **scope: Unpack[Scope],
 ) -> Plan | None:
-    """Run a job; return its plan, applied if that was asked for; None where it has nothing to do.
+    """Run a job; return its plan, applied if `apply`; None where it has nothing to do.
 
     Raise BuildBusy where another job of the tenant is at work, else as `open_memory` does.
     """
@@ -91,7 +91,7 @@ def estimate(
     report: Report = lambda what: None,
     **scope: Unpack[Scope],
 ) -> Estimate:
-    """Return the most that a run of a job would ask of models and cost.
+    """Return the upper bound of a run's model calls and their cost.
 
     No model is asked and no event is written. Raise as `open_memory` does.
     """
@@ -107,7 +107,7 @@ def estimate(
 def job_lock(tenant: Tenant, wait_s: float) -> Iterator[None]:
     """Hold the tenant's lock for jobs; raise BuildBusy where another job holds it longer.
 
-    The system releases it with its holder, however that one ends.
+    The system releases it when its holder ends, in any way.
     """
     make_folder(tenant.root)
     try:
@@ -128,9 +128,9 @@ def open_memory(
     no_model: bool = False,
     **scope: Unpack[Scope],
 ) -> Iterator[Context]:
-    """Give a tenant's memory, built up to the log's head, to work on, with the model that is set.
+    """Open a tenant's memory, built up to the log's head, with the configured model.
 
-    Raise NotFound, BuildBusy, BuildRefused, or a LogError as its log says.
+    Raise NotFound, BuildBusy, BuildRefused, or a LogError from its log.
     """
     tenant = find_tenant(settings.home, tenant_name)
     limits = settings.choices.llm
@@ -171,9 +171,9 @@ def _complete_manifest(tenant: Tenant, log: EventLog, embedder: Embedder) -> Man
 
 
 def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
-    """Write down what a job proposes, and apply it if that is asked for; None for nothing.
+    """Write a job's plan, and apply it if `apply`; return None where there are no new steps.
 
-    A plan whose checks failed waits for a person. What a person undid is not proposed again.
+    A plan with failed checks waits for a person. Steps that a person undid are not proposed again.
     """
     context.report(job.name)
     before = context.log.head()
@@ -228,11 +228,11 @@ def build(
 ) -> Manifest:
     """Build, check and publish a tenant; return the manifest.
 
-    Its digests are those of Dagster's job. It retries nothing, compares the sizes and times of what
-    it takes over instead of hashing it again, and asks only a few canaries: refreshing a thousand
+    Its digests are those of Dagster's job. It retries nothing, compares the sizes and times of
+    reused files instead of hashing them again, and asks only a few canaries: refreshing a thousand
     memories then costs their work and not a scheduler's start.
 
-    `report` is told each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
+    `report` gets each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
     check that failed; the last good build is served until one succeeds.
     """
     choices = settings.choices
@@ -263,7 +263,7 @@ def build(
 
 def _ask_canaries(choices: Choices, candidate: Build) -> list[CheckResult]:
     """Ask a candidate the past questions, the canaries and the pinned questions."""
-    # a build with nothing new asks nobody, and these take as long to import as it all
+    # an unchanged build asks nothing, and these imports take as long as the build itself
     from serve.evaluation import canaries, expectations, past_answers
 
     now = wall_clock()

@@ -1,5 +1,5 @@
 """
-Budget: what a run and a day may still spend on models, and what they spent.
+Budget: the spending of a run and a day on models, and the remainder.
 
 It fails closed: a call is made only if its maximum cost still fits. A day is UTC's, and its
 spending is read from the logs of all tenants of the home, whichever process wrote them. A home
@@ -41,9 +41,9 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The most that a call can cost; the dollars are None where no price is known.
+    """The maximum cost of a call; the dollars are None where no price is known.
 
-    With `has_cost` they will be known once it was made.
+    With `has_cost` they are known after the call.
     """
 
     prompt_tokens: int
@@ -71,7 +71,7 @@ class Budget:
 
     @contextmanager
     def room_for(self, most: Most) -> Iterator[None]:
-        """Hold the home's one place for a call; raise BudgetSpent where it does not fit."""
+        """Hold the home's single call slot; raise BudgetSpent where the call does not fit."""
         make_folder(self._home)
         try:
             with filelock.FileLock(self._home / "model.lock", timeout=_PATIENCE_S, mode=0o600):
@@ -81,11 +81,11 @@ class Budget:
             raise ModelError("another job's model call is taking too long") from None
 
     def add(self, called: Called) -> None:
-        """Count a call of this run; what the day cost is read from the logs."""
+        """Count a call of this run; the day's cost is read from the logs."""
         self._run = self._run.with_(called)
 
     def room(self) -> dict[str, float | None]:
-        """Return the rest of each limit; None where there is no limit."""
+        """Return the remainder of each limit; None where there is no limit."""
         today = self.today()
         limits = self._limits
         spending = {

@@ -1,15 +1,15 @@
 """
-Claude Code as a model: `claude -p` without anything that makes an agent of it.
+Claude Code as a model: `claude -p` without its agent features.
 
 It reads its user's settings file, because a login may be there (`apiKeyHelper`, `env`). Safe mode
 leaves out hooks, CLAUDE.md, skills, plugins, MCP servers and memory, no tool is offered, and no
 transcript is written: neither our hooks nor our imports see a call. The real program (2.1.330) does
 three more things, which are switched off here:
 
-- It opens a file whose path stands behind an "@" in the prompt, and sends it, also without tools.
-- It repeats a request whose answer is cut off, empty or refused, up to three times. It looks at a
-  limit in dollars after each request, so one that any request passes leaves it a single request.
-  Each run then ends in `error_max_budget_usd`, and the answer is the message before that.
+- It opens a file with a path after an "@" in the prompt, and sends it, also without tools.
+- It repeats a request with an answer cut off, empty or refused, up to three times. It checks a
+  limit in dollars after each request, so a limit below any cost allows a single request. Each run
+  then ends in `error_max_budget_usd`, and the answer is the message before that.
 - It adds the user's output style to a system prompt given by us.
 
 https://code.claude.com/docs/en/cli-reference, https://code.claude.com/docs/en/env-vars,
@@ -26,9 +26,9 @@ from pipelines.llm.program import Call, Exit
 from pipelines.llm.provider import MOST_ANSWER_TOKENS, Failed, Reply, Usage
 
 _ONE_REQUEST_USD = "0.000001"
-_OVERHEAD = 2_000  # tokens at most: it adds who it is, the folder, the system and the date
+_OVERHEAD = 2_000  # tokens at most: it adds its identity, the folder, the system and the date
 
-# what an error of its API is called, what is told of it, and whether to try again
+# the name of its API's error, our description, and whether to try again
 _ERRORS = {
     "billing_error": ("its account has nothing left to spend", False),
     "rate_limit": ("too many requests, or the limit of its plan is reached", True),
@@ -52,7 +52,7 @@ def call(
 ) -> Call:
     """Return the command that runs Claude Code for one answer; its files go to `folder`.
 
-    The schema stands in the instructions: held to one, it would be given a tool to answer with.
+    The schema is in the instructions: as an option it would give the model a tool to answer with.
     """
     (folder / "instructions.md").write_text(instructions, encoding="utf-8")
     (folder / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
@@ -84,7 +84,7 @@ _SETTINGS = {
 
 
 def overhead(instructions: str) -> int:
-    """Return the most tokens that it adds to a request."""
+    """Return the maximum number of tokens that Claude Code adds to a request."""
     return _OVERHEAD
 
 
@@ -127,7 +127,7 @@ def _texts(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _usage(result: dict[str, Any]) -> Usage:
-    """Return the usage of all models of a run; the dollars are at list price, plan or none."""
+    """Return the usage of all models of a run; the dollars are at list price, also under a plan."""
     by_model = result.get("modelUsage")
     usages = by_model.values() if isinstance(by_model, dict) else ()
     inputs = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")

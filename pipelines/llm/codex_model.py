@@ -1,12 +1,12 @@
 """
-Codex as a model: `codex exec` in a home of its own that holds nothing but the user's login.
+Codex as a model: `codex exec` in a home of its own with nothing but the user's login.
 
-No switch keeps the user's AGENTS.md out of a request, so Codex is given another home, to be thrown
-away. It holds a link to the user's `auth.json`, through which Codex renews a login (and takes its
-lock), and of the user's settings only those that name server and model. All that Codex writes goes
-there. No tool is offered: some come from the list of models, not from settings, and are taken out
-of a copy of that list. Seen in the real program (0.169.0): without tools, a request to some models
-holds the instructions twice.
+No switch keeps the user's AGENTS.md out of a request, so Codex gets a temporary home. It has a link
+to the user's `auth.json`, through which Codex renews a login (and takes its lock), and of the
+user's settings only those that name server and model. All files that Codex writes go there. No tool
+is offered: some come from the list of models, not from settings, and are removed from a copy of
+that list. Seen in the real program (0.169.0): without tools, a request to some models contains the
+instructions twice.
 
 https://developers.openai.com/codex/config-reference, https://developers.openai.com/codex/auth,
 https://developers.openai.com/codex/noninteractive.
@@ -29,13 +29,13 @@ from pipelines.llm.provider import Failed, Reply, Usage
 _OVERHEAD = 500  # tokens at most, beside the instructions once more
 _PATIENCE_S = 20.0  # for the list of models, which takes a tenth of a second
 
-# which server and model its user set; of all other settings none may count here
+# the user's server and model; all other settings must be ignored here
 _KEPT = (
     *("model", "model_provider", "openai_base_url", "chatgpt_base_url"),
     *("forced_login_method", "forced_chatgpt_workspace_id"),
 )
-_OWN_SERVER = frozenset((None, "openai"))  # the one that a login is for
-_KEYS = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN")  # variables that `codex exec` takes for a login
+_OWN_SERVER = frozenset((None, "openai"))  # the server of a login
+_KEYS = ("CODEX_API_KEY", "CODEX_ACCESS_TOKEN")  # variables that `codex exec` accepts as a login
 _OFF = (
     *("hooks", "plugins", "remote_plugin", "apps", "memories", "goals", "tool_suggest"),
     *("shell_tool", "unified_exec", "shell_snapshot", "view_image", "image_generation"),
@@ -44,8 +44,8 @@ _OFF = (
     *("daemon_auto_start", "unbounded_connection_retries"),
 )
 
-# what its messages begin with or hold, what is told of them, whether to try again, and whether
-# nobody knows what it cost
+# a pattern of its messages, our description, whether to try again, and whether the cost is
+# unknown
 _FAILURES: tuple[tuple[re.Pattern[str], str, bool, bool], ...] = (
     (
         re.compile(r"status:? 40[13]|\blog ?in\b|logged in|sign in|access token|refresh token"),
@@ -142,7 +142,7 @@ def _link_login(users: Path, home: Path, settings: dict[str, Any]) -> None:
 
 @functools.cache
 def _models(path: str) -> str:
-    """Return Codex's own list of models as JSON, with the tools that it names taken out."""
+    """Return Codex's own list of models as JSON, without the tools that it names."""
     with tempfile.TemporaryDirectory(prefix="mnemolog-") as home:
         try:
             listing = subprocess.run(
@@ -188,7 +188,7 @@ _RESTRICTIONS = {
 
 
 def overhead(instructions: str) -> int:
-    """Return the most tokens that it adds to a request."""
+    """Return the maximum number of tokens that Codex adds to a request."""
     return _OVERHEAD + len(instructions.encode(errors="replace"))
 
 
@@ -222,7 +222,7 @@ def reply(model: str, end: Exit) -> Reply:
     error = last.get("error")
     words = str(error.get("message", "")) if isinstance(error, dict) else ""
     if words.startswith("Incomplete response"):
-        return Reply(text, Usage(0, 0), is_cut=True)  # nothing is told of what it used
+        return Reply(text, Usage(0, 0), is_cut=True)  # its usage is not reported
     for form, why, is_worth_repeating, is_unsure in _FAILURES:
         if form.search(words):
             raise Failed(

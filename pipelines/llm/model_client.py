@@ -4,7 +4,7 @@ The client: asks a language model by tier, within a budget, and records each cal
 Failed calls are recorded too, and each retry is a call. A call whose cost is unknown (no answer
 came) counts as its maximum.
 
-`Estimator` takes the client's place to count what a job would ask: it gives no answer, so the job
+`Estimator` takes the client's place to count a job's questions: it gives no answer, so the job
 goes on as it does without a model. Questions that follow from an answer, and retries, are not
 counted; the budget bounds those too.
 """
@@ -30,7 +30,7 @@ from store.log.event_kinds import Called, Job, Made, ModelTier
 from store.log.event_log import EventLog
 from store.log.events import Event
 
-# What jobs depend on: the question's interface and the answer.
+# The interface for jobs: the question and the answer.
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -38,7 +38,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T_co]):
-    """A validated answer, and what it took: of whom, to which prompt (hex), for how much."""
+    """A validated answer with its model, its prompt's digest (hex) and its cost."""
 
     value: T_co
     model: str
@@ -47,7 +47,7 @@ class Answer(Generic[T_co]):
     cost_usd: float
 
     def lineage(self, job: Job) -> Made:
-        """Return the lineage of what a job made of this answer."""
+        """Return the lineage of a memory that a job derived from this answer."""
         return Made(
             job=job,
             model=self.model,
@@ -69,8 +69,8 @@ class LanguageModel(Protocol):
     ) -> Answer[T]:
         """Return the model's answer as a value of `answer`, a msgspec struct.
 
-        `data` is what the memory holds, and is told to the model as such: never as instructions.
-        Raise ModelError where it does not answer so, BudgetSpent before a call that would cost
+        `data` is the memory's content, marked for the model as data, never as instructions.
+        Raise ModelError without a valid answer, BudgetSpent before a call that would cost
         more than is left; a job then goes on without a model.
         """
 
@@ -78,9 +78,9 @@ class LanguageModel(Protocol):
 TIERS: tuple[ModelTier, ...] = ("cheap", "balanced", "expensive")
 
 
-_LONGEST_PAUSE_S = 60.0  # that a provider may ask for
+_LONGEST_PAUSE_S = 60.0  # that a provider may request
 _CORRECTIONS = 2  # of a wrong answer
-_MOST_FAILURES = 3  # in a row: after them the model is asked no more
+_MOST_FAILURES = 3  # in a row, before the model is no longer called
 
 
 def model_of_tier(limits: Llm, tier: ModelTier) -> str:
@@ -95,8 +95,8 @@ def model_of_tier(limits: Llm, tier: ModelTier) -> str:
 
 @dataclass
 class Client:
-    """One run's client. `note` gets each note for a person once; `pauses_s` are those before a
-    request is repeated.
+    """One run's client. `note` gets each note for a person once; `pauses_s` are the pauses before
+    retries.
     """
 
     limits: Llm
@@ -119,7 +119,7 @@ class Client:
         *,
         tier: ModelTier = "cheap",
     ) -> Answer[T]:
-        """Return the model's answer as a value of `answer`: LanguageModel has it all."""
+        """Return the model's answer as a value of `answer`; see LanguageModel."""
         model = model_of_tier(self.limits, tier)
         if self._failures >= _MOST_FAILURES:
             raise ModelError(
@@ -144,7 +144,7 @@ class Client:
         return valid
 
     def _valid_answer(self, calls: "_Calls", question: Prompt, answer: type[T]) -> Answer[T]:
-        """Return a valid answer; after a wrong one the model is told why, and asked again."""
+        """Return a valid answer; after a wrong one, ask again with the error."""
         for corrections in range(_CORRECTIONS, -1, -1):
             reply = self._reply(calls, question)
             try:
@@ -160,7 +160,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def _reply(self, calls: "_Calls", question: Prompt) -> Reply:
-        """Return a reply; after a failure that may pass the model is asked again."""
+        """Return a reply; retry after a temporary failure."""
         has_schema = calls.model not in self._schemaless
         pauses = iter(self.pauses_s)
         while True:
@@ -168,7 +168,7 @@ class Client:
                 reply = self._call(calls, question, has_schema=has_schema)
             except Failed as error:
                 if error.is_refused and has_schema:
-                    has_schema = False  # not every server takes one; the prompt has it too
+                    has_schema = False  # not every server takes a schema; it is in the prompt too
                     continue
                 wait = next(pauses, None) if error.is_worth_repeating else None
                 if wait is None:
@@ -183,7 +183,7 @@ class Client:
             return reply
 
     def _call(self, calls: "_Calls", question: Prompt, *, has_schema: bool) -> Reply:
-        """Make one call, if there is room for it, and write it down."""
+        """Make one call, if the budget has room for it, and record it."""
         most = most_of(calls.model, question, calls.price)
         with self.budget.room_for(most):
             began = time.perf_counter()
@@ -230,7 +230,7 @@ class Client:
 
 
 def make_client(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
-    """Return a client for one run; nothing of litellm is imported before it is asked."""
+    """Return a client for one run; litellm is imported at its first call."""
     return Client(limits, log, Budget(home, limits, wall_clock), wall_clock, note)
 
 
@@ -242,17 +242,17 @@ def answered_calls(log: EventLog) -> Iterator[Called]:
 
 
 def dialect_of(model_program: ModelProgram) -> program.Dialect:
-    """Return the module that knows how a program is asked."""
+    """Return the module with a program's dialect."""
     return codex_model if model_program.name == "codex" else claude_code_model
 
 
 def price_of(model: str) -> Price | None:
-    """Return a model's price; None where it is not known before it is asked."""
+    """Return a model's price; None where it is not known before a call."""
     return None if program_of(model) else provider.price(model)
 
 
 def most_of(model: str, question: Prompt, price: Price | None) -> Most:
-    """Return the most that asking a model once can cost."""
+    """Return the maximum cost of one call of a model."""
     model_program = program_of(model)
     added = (
         dialect_of(model_program).overhead(question.messages[0]["content"]) if model_program else 0
@@ -284,7 +284,7 @@ class _Calls:
     spent: Spent = field(default_factory=Spent)
 
     def record(self, question: Prompt, usage: Usage, began: float, error: str | None) -> None:
-        """Write a call down at once, and count it."""
+        """Record a call in the log at once, and count it."""
         priced = 0.0
         if self.price:
             priced = self.price.of(usage.prompt_tokens, usage.answer_tokens)
@@ -310,7 +310,7 @@ class _Calls:
 
 
 class TierEstimate(msgspec.Struct, frozen=True):
-    """What one tier would be asked. The dollars are null where the model's price is not known."""
+    """The estimated calls of one tier. The dollars are null where the model's price is unknown."""
 
     model: str
     calls: int
@@ -320,9 +320,9 @@ class TierEstimate(msgspec.Struct, frozen=True):
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """The most that a run asks and costs, each question answered at once.
+    """The upper bound of a run's calls and cost, each question answered at once.
 
-    `left` is what each limit leaves, null for no limit; a run ends before it passes one.
+    `left` is the remainder of each limit, null for no limit; a run ends before it passes a limit.
     """
 
     calls: int
@@ -335,7 +335,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Estimator:
-    """Counts what it is asked, and answers nothing."""
+    """A client that counts questions and never answers."""
 
     def __init__(self, limits: Llm) -> None:
         self._limits = limits
@@ -403,6 +403,6 @@ class Estimator:
 
 
 def _sum(values: list[float | None]) -> float | None:
-    """Return the sum; None where a value is not known."""
+    """Return the sum; None where a value is unknown."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) if len(numbers) == len(values) else None

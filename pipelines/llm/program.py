@@ -3,7 +3,7 @@ Models behind an agent's own program: Claude Code or Codex, with the login its u
 
 The program runs once, in a temporary folder, and is killed with all it started after a timeout. The
 question goes in over standard input, so no process list shows it. A dialect (`claude_code_model`,
-`codex_model`) knows what its program adds to a request, leaves behind and reports of its cost.
+`codex_model`) knows its program's additions to a request, leftover files and cost reports.
 """
 
 import json
@@ -49,7 +49,7 @@ class Exit:
 
 
 def run(call: Call, cwd: Path, question: str, timeout_s: float) -> Exit:
-    """Run a program with a question on its standard input; return how it ended.
+    """Run a program with a question on its standard input; return its exit.
 
     Raise TimeoutError where it takes longer, OSError where it cannot be started. Nothing of its
     process group is left in either case.
@@ -82,7 +82,7 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Dialect(Protocol):
-    """How one program is asked; each is a module."""
+    """The interface to one program; each dialect is a module."""
 
     def call(
         self,
@@ -112,7 +112,7 @@ def complete(
     path = program.path
     if path is None:
         raise Failed(f"{model}: there is no program `{program.command}`: {program.cure}")
-    # the instructions go apart, all that follows them as one text
+    # the instructions are separate; all other messages are one text
     question = "\n\n".join(
         f"You answered:\n{message['content']}"
         if message["role"] == "assistant"

@@ -1,9 +1,9 @@
 """
-Prompts and answers: what is sent to a model, and how its answer is read back.
+Prompts and answers: the messages to a model, and the parsing of its answer.
 
 Instructions are ours; a memory's text is data. The data is between two marks made of its own hash,
-which nobody could have written into it; our marks and those of chat formats are broken up inside
-it, and secrets are removed everywhere.
+which its author cannot have known; our marks and those of chat formats are broken up inside it, and
+secrets are removed everywhere.
 
 The answer's msgspec struct becomes a JSON schema that providers enforce (the names of structs and
 fields are in the prompt and in its digest). Secrets and our own blocks are removed from the answer,
@@ -23,7 +23,7 @@ from store.home.errors import ModelError
 from store.redaction.redact import redact
 from store.text import frame
 
-# control characters, and those that show nothing: whoever reads the log sees what the model saw
+# control and invisible characters: a reader of the log sees the same text as the model
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
@@ -43,19 +43,19 @@ _OVERHEAD = 64  # tokens a chat format adds to two messages, at most
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The messages of a question, and the most tokens they can be."""
+    """The messages of a question, and their maximum number of tokens."""
 
     messages: list[Message]
     schema: dict[str, Any]
 
     @property
     def sha256(self) -> str:
-        """The digest of the messages, hex: the same question again has the same."""
+        """The digest of the messages, hex; equal questions have equal digests."""
         return sha256(msgspec.json.encode(self.messages)).hexdigest()
 
     @property
     def most_tokens(self) -> int:
-        """Return an upper bound: a token of any model is one byte at least.
+        """An upper bound of the tokens: a token of any model is at least one byte.
 
         Providers count the schema too. Texts have some four bytes a token.
         """
@@ -63,8 +63,8 @@ class Prompt:
         return size + len(msgspec.json.encode(self.schema)) + _OVERHEAD
 
     def again(self, text: str, wrong: str) -> "Prompt":
-        """Return the question once more, with what was wrong with an answer."""
-        why = sanitize(wrong)  # which may quote the answer, and that the data
+        """Return the question with an invalid answer and its error appended."""
+        why = sanitize(wrong)  # it may quote the answer, which may quote the data
         correction = f"That was no valid answer: {why}. {_ENDS} One JSON object, nothing else."
         more = [
             {"role": "assistant", "content": sanitize(text[:_MOST_QUOTED]) or "(nothing)"},
@@ -73,11 +73,11 @@ class Prompt:
         return Prompt([*self.messages, *more], self.schema)
 
 
-_MOST_QUOTED = 2_000  # characters of a wrong answer that a model is shown again
+_MOST_QUOTED = 2_000  # characters of a wrong answer shown to the model again
 
 
 def make_prompt(instructions: str, data: str, schema: dict[str, Any]) -> Prompt:
-    """Return the messages that ask for a value of a schema about some data."""
+    """Return the messages that request a value of a schema about some data."""
     sanitized = sanitize(data)
     mark = sha256(sanitized.encode(errors="replace")).hexdigest()[:16]
     begins, ends = f"BEGIN OF DATA {mark}", f"END OF DATA {mark}"
@@ -98,7 +98,7 @@ def json_lines(rows: Iterable[object]) -> str:
 
 
 def sanitize(data: str) -> str:
-    """Return data without secrets, blocks of ours, hidden characters and anybody's delimiters."""
+    """Return data without secrets, our blocks, hidden characters and chat delimiters."""
     text = redact(_HIDDEN.sub("", frame.strip(data)))
     text = _MARK.sub(lambda match: match[0].replace(" ", "_"), text)
     return _CHAT.sub(lambda match: f"({match[0][1:-1].strip('<>|[]') or 'mark'})", text)
@@ -118,7 +118,7 @@ _THOUGHT = "</think>"  # some models think aloud before they answer
 
 
 class NoAnswer(ModelError):
-    """A model said something else than what was asked for; the message is for the model too."""
+    """An invalid answer of a model; the message is for the model too."""
 
 
 def strict_schema(answer: type[object]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def strict_schema(answer: type[object]) -> dict[str, Any]:
 
 
 def _strict_subset(schema: Any) -> Any:
-    """Return a schema with what a strict reader does not know left out."""
+    """Return a schema without the keywords that strict mode does not support."""
     if not isinstance(schema, dict):
         return schema
     subset: dict[str, Any] = {}
@@ -155,10 +155,10 @@ def _strict_subset(schema: Any) -> Any:
 
 
 def parse_answer(text: str, answer: type[T]) -> T:
-    """Return a model's answer as a value, its texts without secrets and blocks of ours; JSON in a
-    fence or among words will do.
+    """Return a model's answer as a value, its texts without secrets and our blocks; JSON in a
+    fence or among words is accepted.
 
-    Raise NoAnswer with what is wrong with it.
+    Raise NoAnswer with the error.
     """
     words = text.rpartition(_THOUGHT)[2].strip()
     candidates = [words]
@@ -181,7 +181,7 @@ def parse_answer(text: str, answer: type[T]) -> T:
 
 
 def _clean(value: Any) -> Any:
-    """Return a JSON value with its texts as they may be stored."""
+    """Return a JSON value with its texts safe to store."""
     if isinstance(value, str):
         return redact(frame.strip(value))
     if isinstance(value, list):

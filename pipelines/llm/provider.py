@@ -19,13 +19,13 @@ from store.home.errors import ModelError
 Message = dict[str, str]  # role and content
 
 MOST_ANSWER_TOKENS = 4_096  # models that think before they answer count their thoughts too
-MOST_TEXT = 262_144  # characters of an answer that are looked at: far more than it may have
-_NO_KEY = "none"  # a server of one's own asks for none, and the client will not go without
+MOST_TEXT = 262_144  # characters of an answer that are read: far more than it may have
+_NO_KEY = "none"  # a local server needs no key, but the client requires a value
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars a token, asked and answered."""
+    """Dollars a token, of the prompt and of the answer."""
 
     prompt: float
     answer: float
@@ -49,7 +49,7 @@ class Reply:
 
     text: str
     usage: Usage
-    is_cut: bool  # it had more to say than it was allowed to
+    is_cut: bool  # the answer hit the length limit
 
 
 NOTHING = Usage(0, 0)
@@ -58,9 +58,9 @@ NOTHING = Usage(0, 0)
 class Failed(ModelError):
     """A request that brought no answer.
 
-    `is_worth_repeating` says whether the same may do later, after `wait_s` if that was asked for;
-    `is_refused` that the model does not take such a request; `is_unsure` that nobody said what it
-    cost: it may have been answered and paid for. `usage` is what was said to be used all the same.
+    `is_worth_repeating`: a retry may succeed, after `wait_s` if the provider gave it;
+    `is_refused`: the model does not take such a request; `is_unsure`: the cost is unknown, since
+    it may have been answered and paid for. `usage` is the reported usage, if any.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ def complete(
 ) -> Reply:
     """Ask once; return the reply. Raise Failed, without a key or a word of the prompt in it."""
     litellm = _litellm()
-    from openai import OpenAIError  # what all of litellm's errors are
+    from openai import OpenAIError  # the base of all of litellm's errors
 
     request: dict[str, Any] = {
         "model": model,
@@ -106,9 +106,9 @@ def complete(
         answer = litellm.completion(
             **request,
             temperature=0,
-            drop_params=True,  # some take no temperature, some no schema: the prompt says it too
+            drop_params=True,  # some take no temperature, some no schema: it is in the prompt too
             timeout=timeout_s,
-            max_retries=0,  # ours know when it is worth the wait, and write each one down
+            max_retries=0,  # our retries know when to wait, and record each call
             num_retries=0,
         )
     except OpenAIError as error:
@@ -117,7 +117,7 @@ def complete(
 
 
 def price(model: str) -> Price | None:
-    """Return a model's price on litellm's own list; None for one that is not on it."""
+    """Return a model's price from litellm's own list; None if it is not listed."""
     prices = _litellm().model_cost
     entry = prices.get(model) or prices.get(model.partition("/")[2]) or {}
     prompt, answer = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
@@ -136,18 +136,18 @@ def _reply(model: str, answer: Any) -> Reply:
         )
     except (AttributeError, IndexError, TypeError, ValueError):
         raise Failed(f"{model}: answered with something else than text", is_unsure=True) from None
-    # half a character could be written nowhere, and sent to nobody
+    # a lone surrogate could be neither stored nor sent
     words = str(text or "").encode(errors="replace").decode()
     is_cut = choice.finish_reason == "length" or len(words) > MOST_TEXT
     return Reply(words[:MOST_TEXT], counted, is_cut=is_cut)
 
 
 def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
-    """Return an error of litellm's in our own words, with its cure."""
+    """Return litellm's error in our own words, with its fix."""
     chain = list(_causes(error))
     causes = {type(cause).__name__ for cause in chain}
     status = getattr(error, "status_code", None)
-    # litellm gives a status of its own to what never was an answer; one that was has headers
+    # litellm gives failures without an answer a status of its own; a real answer has headers
     headers: Mapping[str, str] | None = getattr(error, "litellm_response_headers", None)
     if causes & _NOT_REACHED:
         return Failed(
@@ -212,7 +212,7 @@ def _status_failure(
 
 
 def _seconds(text: str | None) -> float | None:
-    """Return a Retry-After; None where it is none, or a date, which few providers send."""
+    """Return the seconds of a Retry-After; None without one, or for a date, which is rare."""
     try:
         return max(0.0, float(text)) if text is not None else None
     except ValueError:
@@ -231,13 +231,13 @@ def _litellm() -> Any:
     # or it fetches a price list, and which headers a provider knows
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
-    logging.getLogger("LiteLLM").disabled = True  # what it writes may quote a prompt
+    logging.getLogger("LiteLLM").disabled = True  # its messages may quote a prompt
     warnings.filterwarnings("ignore", "Pydantic serializer", UserWarning)  # and this an answer
     try:
         import litellm as module
     except ImportError:
         raise ModelError("litellm is missing: pip install litellm") from None
-    litellm: Any = module  # its own types leave half of it out
+    litellm: Any = module  # its own types are incomplete
     litellm.suppress_debug_info = True  # else it prints advice to standard output
     litellm.telemetry = False
     # it takes `max_retries=0` for none given, and tries three times: so would the time be spent

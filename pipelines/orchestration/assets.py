@@ -63,7 +63,7 @@ from store.snapshots.manifest import (
 from store.snapshots.projection import Projection
 from store.snapshots.snapshot import SnapshotRef
 
-# the nightly build comes daily: one that was missed is a warning, two are a failure
+# the build runs nightly: one missed night is a warning, two are a failure
 _FRESH = dg.FreshnessPolicy.time_window(
     warn_window=timedelta(hours=26), fail_window=timedelta(hours=50)
 )
@@ -169,7 +169,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
 
 
 def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
-    """Return the asset that publishes a candidate whose checks all passed."""
+    """Return the asset that publishes a candidate with all checks passed."""
 
     @dg.asset(
         name="published_manifest",
@@ -215,7 +215,7 @@ def _refuse(
     results: Sequence[CheckResult],
     now: int,
 ) -> BuildRefused | None:
-    """Refuse a build whose checks failed, and quarantine the memories that failed alone.
+    """Refuse a build with failed checks, and quarantine the memories that failed alone.
 
     Return the error to raise; None where no check stops the build.
     """
@@ -229,7 +229,7 @@ def _refuse(
 
 
 def _is_served(candidate: build.Build, ref: SnapshotRef) -> bool:
-    """Return whether the step reused the served snapshot: nothing it depends on changed."""
+    """Return True if the step reused the served snapshot: nothing it depends on changed."""
     try:
         served = manifests.current(candidate.tenant).projections.get(ref.projection)
     except SnapshotError:
@@ -314,7 +314,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
 
 
 def _unasked(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Return the checks that had nothing to ask: one that is declared must be told."""
+    """Return results for the checks that had nothing to ask: a declared check must be reported."""
     names = _CANARY_CHECKS.keys() - {CANARIES, EXPECTED} - {result.name for result in results}
     return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]
 
@@ -392,7 +392,7 @@ def vector_table(
 
 
 def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
-    """Return the asset that brings a copy on another program's server in step."""
+    """Return the asset that syncs a copy on another program's server."""
 
     @dg.asset(
         name=mirror.asset,
@@ -412,7 +412,7 @@ def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
             tenant = tenant_store.resume().tenant
             try:
                 changed = sync_mirror(mirror, tenant)
-            except MirrorError as error:  # what was published is served all the same
+            except MirrorError as error:  # the published build is served all the same
                 context.log.warning(str(error))
                 return dg.MaterializeResult(metadata={"behind": str(error)})
             projection, table = mirror.rows
@@ -427,9 +427,9 @@ def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
     return one_mirror
 
 
-# The asset past_recalls: a tenant's newest recalls asked again, each of the memory as it was known.
+# The asset past_recalls: a replay of a tenant's newest recalls, each on the memory of its time.
 #
-# It runs when somebody asks for it, as after an upgrade. It reads a copy, and blocks nothing.
+# It runs on request, as after an upgrade. It reads a copy, and blocks nothing.
 
 AS_THEY_WERE = "as_they_were"
 

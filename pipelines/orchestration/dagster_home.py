@@ -57,7 +57,7 @@ retention:
       failure: 30
       started: 30
 """
-# what earlier versions wrote, by its sha256: nobody changed it, so it may be replaced
+# sha256 of the unchanged file of earlier versions, which may be replaced
 _OLDER = {"703130bca4337f24439040a21c2839592ef7398ecbfa87dc784bfd1d27502be4"}
 # Output capture takes the terminal's descriptors away while a run lasts; steps here print nothing.
 _NO_CAPTURE = {
@@ -69,7 +69,7 @@ _NO_CAPTURE = {
 
 
 def prepare_home(settings: Settings) -> Path:
-    """Make Dagster's home where it is missing; return it. Settings that somebody changed stay."""
+    """Make Dagster's home where it is missing; return it. Edited settings are kept."""
     home = settings.dagster_home.absolute()
     make_folder(home)
     settings_file = home / "dagster.yaml"
@@ -79,7 +79,7 @@ def prepare_home(settings: Settings) -> Path:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return this process's environment with what Dagster's processes need."""
+    """Return this process's environment with the variables of Dagster's processes."""
     home = settings.dagster_home.absolute()
     return {
         **os.environ,
@@ -119,8 +119,8 @@ _GRACE_S = 20.0
 def run_ui(settings: Settings, port: int, say: Callable[[str], None]) -> int:
     """Serve the pages on loopback until they end or we are interrupted; return their exit code.
 
-    Where they are served already, `say` is told a link to them, and 0 is returned. Raise
-    ConfigError where they give none.
+    Where they are served already, `say` gets a link to them, and 0 is returned. Raise
+    ConfigError where they give no link.
     """
     if (served := dagster_ui(settings)) is not None:
         say(_link(settings, served))

@@ -1,11 +1,10 @@
 """
-The definitions: which Dagster jobs there are and when they run.
+The definitions: the Dagster jobs and their sensors and schedules.
 
-A sensor compares every log's head with what is published and asks for builds. It is
-level-triggered: whatever was missed is caught at the next look. It asks the build lock whether a
-build is running, which the system releases with its holder, and not a run's status, which outlives
-it. Schedules build all tenants every night, run the jobs a tenant has switched on, and prune old
-runs.
+A sensor compares every log's head with the published build and requests builds. It is
+level-triggered: a missed change is caught at the next tick. It checks the build lock, which the
+system releases with its holder, for a running build, and not a run's status, which outlives it.
+Schedules build all tenants every night, run the jobs a tenant has switched on, and prune old runs.
 """
 
 import shutil
@@ -59,12 +58,12 @@ from store.snapshots import manifest as manifests
 # A tenant's choice is stored beside its log, by `mnemolog jobs on NAME`. In Dagster a schedule is
 # on while some tenant has its job on; the pages keep it so while they run (`webserver`).
 
-# a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
+# a run's events are for the UI; the terminal of `mnemolog ui` gets errors alone
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 
 
 def job_definitions() -> list[UnresolvedAssetJobDefinition]:
-    """Return one Dagster job for each of ours, and one that runs them all in order."""
+    """Return a Dagster job for each of our jobs, and one that runs them all in order."""
     names = job_order()
     ours = [(name, (name,), find_job(name).does) for name in names]
     together = (LEARN, names, "All jobs of one tenant, one after the other.")
@@ -84,7 +83,7 @@ def job_definitions() -> list[UnresolvedAssetJobDefinition]:
 def job_schedules(
     jobs: Sequence[UnresolvedAssetJobDefinition], on: Set[str]
 ) -> list[dg.ScheduleDefinition]:
-    """Return a schedule for each of some jobs; those of the names in `on` are running."""
+    """Return a schedule for each job; those with names in `on` are running."""
     return [
         _schedule(name, job, is_on=name in on)
         for job in jobs
@@ -94,7 +93,7 @@ def job_schedules(
 
 
 def dagster_name(name: str) -> str:
-    """Return Dagster's name for a job of ours: the bare name may be a projection's."""
+    """Return Dagster's name for our job: the bare name may be a projection's."""
     return name if name == LEARN else f"{LEARN}_{name}"
 
 
@@ -262,7 +261,7 @@ weekly_prune = dg.ScheduleDefinition(
 
 
 def _head_to_build(tenant: Tenant) -> int | None:
-    """Return the seq of the last change, where it is beyond what is published."""
+    """Return the seq of the last change, if it is after the published watermark."""
     with EventLog(tenant.log) as log:
         mark = log_queries.last_change(log)
     try:
@@ -275,8 +274,8 @@ def _head_to_build(tenant: Tenant) -> int | None:
 def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     """Report killed runs of a tenant as failed: else they stay in the queue for ever.
 
-    Call it while holding the tenant's build lock: a build that is alive would hold it, as a run
-    that learns would hold its turn.
+    Call it while holding the tenant's build lock: a live build would hold it, as a live learning
+    run would hold the tenant's lock for runs.
     """
     filters = dg.RunsFilter(statuses=_UNDER_WAY, tags={PARTITION: tenant.name})
     under_way = instance.get_run_records(filters)
@@ -292,7 +291,7 @@ def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
 
 
 def _free_pool_slots(instance: dg.DagsterInstance) -> None:
-    """Give back the pool slots of runs that are over: a killed run gives none back.
+    """Free the pool slots of finished runs: a killed run does not free its own.
 
     Where Dagster's settings count runs, as those we write do, no run keeps a slot.
     """

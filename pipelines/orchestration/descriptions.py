@@ -1,8 +1,8 @@
 """
-What Dagster's pages say of each projection, its tables and their columns.
+Descriptions of each projection, its tables and their columns for Dagster's pages.
 
-A column is looked up by its table and name, then by its name alone: what is called the same means
-the same in most tables. Times are microseconds UTC; a document is a row of `memories`.
+A column is looked up by its table and name, then by its name alone: equal names mean the same in
+most tables. Times are microseconds UTC; a document is a row of `memories`.
 """
 
 from collections.abc import Mapping

@@ -34,11 +34,11 @@ from store.snapshots.manifest import Manifest
 
 # Progress: the logger gets every event while the run goes on.
 
-Report = Callable[[DagsterEvent | str], None]  # an event, or what a step says as it goes on
+Report = Callable[[DagsterEvent | str], None]  # an event, or a step's progress message
 
 
 class Progress:
-    """Shows the step that runs, and a line for each that ended; use it in a `with`."""
+    """A display of the running step, and a line for each finished one; use it in a `with`."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -78,7 +78,7 @@ class Progress:
 
 
 def logger(report: Report) -> dg.LoggerDefinition:
-    """Return a logger that hands each event to `report` and writes nothing itself."""
+    """Return a logger that passes each event to `report` and writes nothing itself."""
 
     def progress(_: dg.InitLoggerContext) -> logging.Logger:
         progress_logger = logging.Logger("mnemolog.progress", logging.DEBUG)
@@ -121,8 +121,8 @@ def build(
     """Build, check and publish a tenant; return the manifest.
 
     Where memories alone failed a check, they are quarantined and it runs again without them.
-    Raise NotFound, BuildBusy, BuildRefused naming every check that failed, or BuildFailed saying
-    what did; KeyboardInterrupt where it was stopped. Whatever is raised, what was served still is.
+    Raise NotFound, BuildBusy, BuildRefused naming every failed check, or BuildFailed naming the
+    failure; KeyboardInterrupt if interrupted. After any error the last good build is still served.
     """
     tenant = find_tenant(settings.home, tenant_name)
     config = dg.RunConfig(
@@ -153,7 +153,7 @@ def execute(
     *,
     wait_s: float,
 ) -> dg.ExecuteInProcessResult:
-    """Run one of Dagster's jobs for a tenant; return its result, also where it failed."""
+    """Run one of Dagster's jobs for a tenant; return its result, failed or not."""
     loggers = {"console": logger(report)}
     with dagster_home.instance(settings) as instance:
         instance.add_dynamic_partitions(str(TENANTS.name), [tenant.name])
@@ -250,8 +250,8 @@ def learn(
 ) -> list[JobResult]:
     """Run a job, or all of them under the name "learn"; return their results, in order.
 
-    One that fails keeps no other from running. Raise NotFound, BuildBusy, or InvalidInput for a job
-    that there is not; KeyboardInterrupt where it was stopped.
+    A failed job does not stop the others. Raise NotFound, BuildBusy, or InvalidInput for an unknown
+    job; KeyboardInterrupt if interrupted.
     """
     tenant = find_tenant(settings.home, tenant_name)
     names = job_order() if name == LEARN else (name,)

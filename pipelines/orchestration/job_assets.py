@@ -41,17 +41,17 @@ from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.text.excerpt import plural
 
-# The outcome: a plan's effect on the memory, folded as a build folds it over what is published, and
+# The outcome: a plan's effect on the memory, folded over the published snapshots as in a build, and
 # its cost.
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`before` and `after` are the active memories by kind, without the plan and with it.
+    """A plan's effect: `before` and `after` are the active memories by kind, without and with it.
 
-    `gone` counts those that are active now and would not be; `unknown` has, by the id of a new
-    memory, the sources that the log lacks. `run` is the cost of this run, `day` that of all of the
-    home's today.
+    `gone` is the number of memories that it ends; `unknown` maps the id of a new memory to its
+    sources missing from the log. `run` is the cost of this run, `day` that of all the home's runs
+    today.
     """
 
     plan: Plan | None
@@ -66,7 +66,7 @@ class Outcome:
 def measure_outcome(
     home: Path, tenant: Tenant, log: EventLog, plan: Plan | None, began: int, now: int
 ) -> Outcome:
-    """Return the outcome of a job that began at a moment, in microseconds UTC."""
+    """Return the outcome of a job that began at `began`, in microseconds UTC."""
     ref = manifests.current(tenant).projections["memories"]
     tables = snapshot.read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False)
     rows = MemoryRows.open(tables)
@@ -106,7 +106,7 @@ def _count_if_active(memory: Memory | None) -> dict[str, int]:
 
 
 def _unknown(log: EventLog, plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the missing sources of each new memory of a plan; none for one that names none."""
+    """Return the missing sources of each new memory of a plan that names sources."""
     sources = {
         step.subject: tuple(step.body.get("source_ids", ()))
         for step in plan.body.steps
@@ -122,12 +122,12 @@ def _unknown(log: EventLog, plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 LEARNING_GROUP = "learning"
-POOL = "model"  # what may ask one: its limit is in Dagster's settings
+POOL = "model"  # of steps that may ask a model; its limit is in Dagster's settings
 _PRIORITY = "dagster/priority"
 
 
 def job_order() -> tuple[str, ...]:
-    """Return the names of the jobs there are, in the order in which they are run together."""
+    """Return the names of all jobs, in their common running order."""
     return tuple(name for name in ORDER if name in jobs.JOBS)
 
 
@@ -137,7 +137,7 @@ def key_of(name: str) -> dg.AssetKey:
 
 
 def build_job_assets() -> list[dg.AssetsDefinition]:
-    """Return the asset of every job, in the order in which they are run together."""
+    """Return the asset of every job, in their common running order."""
     return [_job_asset(find_job(name), place) for place, name in enumerate(job_order())]
 
 
@@ -153,7 +153,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
         kinds={"python"},
         owners=OWNERS,
         tags={"layer": "learning", "careful": "yes" if job.is_careful else "no"},
-        # the order within a run; no dependency, for one that fails is no reason to leave out others
+        # the order within a run; no dependency, since a failed job must not skip the others
         op_tags={_PRIORITY: str(-place)},
         pool=POOL,
         check_specs=[check_spec(name, key_of(job.name), text) for name, text in CHECKS.items()],
@@ -189,7 +189,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
 def _apply_if_allowed(
     context: dg.AssetExecutionContext, job: Job, log: EventLog, outcome: Outcome
 ) -> Plan | None:
-    """Apply a plan that need not wait for a person; return it as it is then."""
+    """Apply a plan that need not wait for a person; return its new state."""
     plan = outcome.plan
     if plan is None or plan.state != "waiting":
         return plan
@@ -206,8 +206,8 @@ def _apply_if_allowed(
 # Checks of the outcome. None blocks a build: a plan over its bound waits for a person, spent money
 # is spent, and a memory without known sources is visible and can be undone.
 
-MOST_GONE = 0.25  # of the active memories that one plan may put away unasked
-FEW = 20  # memories that it may put away of a small memory all the same
+MOST_GONE = 0.25  # of the active memories that a plan may end without approval
+FEW = 20  # memories that a plan may always end, also in a small memory
 _SHOWN = 3  # ids named
 
 CHECKS = {

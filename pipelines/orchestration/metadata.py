@@ -137,7 +137,7 @@ def _by_kind(columns: pa.Table) -> dict[str, int]:
 
 
 def _sample(table: pa.Table, *, quotes: bool) -> str:
-    """Return the newest rows as a Markdown table, with the beginnings of their texts if asked."""
+    """Return the newest rows as a Markdown table, with the start of their texts if `quotes`."""
     names = ["id", "kind", "state", *(["content"] if quotes else [])]
     newest = table.slice(max(0, len(table) - _SAMPLE)).select(names)
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
@@ -150,7 +150,7 @@ def _sample(table: pa.Table, *, quotes: bool) -> str:
 def cell(text: str) -> str:
     """Return the beginning of a text as a cell of a table: no link or picture in it works.
 
-    A picture would be fetched from wherever the text says.
+    A picture would be fetched from an address in the text.
     """
     printable = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
     plain = printable[:_CELL].replace("`", "'").replace("|", "¦")
@@ -159,7 +159,7 @@ def cell(text: str) -> str:
 
 # Values of past runs.
 
-_HISTORY = 200  # materializations looked at
+_HISTORY = 200  # materializations read
 
 
 def past_values(context: dg.AssetExecutionContext, name: str) -> list[tuple[int, float]]:

@@ -2,7 +2,7 @@
 Plots of counts and of values over time: an SVG inside Markdown, the form that Dagster's UI shows.
 
 Every run keeps its own, so a plot is a few kilobytes: bars, lines, the largest figure, the first
-day and the last. What else a reader wants to know stands beside it as metadata.
+day and the last. All other figures are metadata beside it.
 """
 
 import datetime
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dagster import MarkdownMetadataValue
 
 _WIDTH, _HEIGHT = 520, 200
-_LEFT, _RIGHT, _TOP, _BOTTOM = 12, 508, 44, 176  # of what is drawn, below the title
+_LEFT, _RIGHT, _TOP, _BOTTOM = 12, 508, 44, 176  # of the drawing, below the title
 _NAMES = 130  # units that names beside bars and colours take
 _COLOURS = ("#3b6ea5", "#d98c3f", "#5a9e6f", "#c2574d", "#8a6fb0", "#8c6d5a", "#c77fae")
 _OTHER = "#9aa3ad"
@@ -43,7 +43,7 @@ def stacked_plot(
 ) -> MarkdownMetadataValue:
     """Plot counts by day since 1970, one colour a name; every sequence is as long as `days`.
 
-    The names that have a colour are the first; the others are one.
+    The first names have a colour each; the others are summed in one.
     """
     arrays = [np.asarray(counts[name]) for name in counts]
     layers = list(zip(counts, arrays, _COLOURS, strict=False))
@@ -70,7 +70,7 @@ def stacked_plot(
 
 
 def line_plot(title: str, at: Sequence[int], ys: Sequence[float]) -> MarkdownMetadataValue:
-    """Plot how a number moved; `at` is microseconds UTC."""
+    """Plot a number over time; `at` is microseconds UTC."""
     marks: list[str] = []
     if len(at):
         xs = _scaled(np.asarray(at, float), _LEFT + 4, _RIGHT - 4)
@@ -87,10 +87,10 @@ def line_plot(title: str, at: Sequence[int], ys: Sequence[float]) -> MarkdownMet
 
 
 def rank_plot(title: str, values: npt.NDArray[np.int32]) -> MarkdownMetadataValue:
-    """Plot values from the largest down on two logarithmic axes: natural text gives a slope."""
+    """Plot values from the largest down on two log axes: natural text gives a falling line."""
     marks: list[str] = []
     if len(values):
-        # ranks that lie on one pixel are drawn once: there may be millions
+        # ranks on one pixel are drawn once: there may be millions
         ranks = np.unique(np.geomspace(1, len(values), _RANKS).round().astype(int))
         drawn = np.maximum(np.sort(values)[::-1][ranks - 1], 1)
         xs = _scaled(np.log(ranks), _LEFT + 4, _RIGHT - 4)
@@ -101,7 +101,7 @@ def rank_plot(title: str, values: npt.NDArray[np.int32]) -> MarkdownMetadataValu
 
 
 def _scaled(values: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.float64]:
-    """Return values moved between two bounds; in the middle where all are one."""
+    """Return values scaled to two bounds; the middle where all are equal."""
     span = values.max() - values.min()
     if not span:
         return np.full(len(values), (low + high) / 2)
@@ -110,7 +110,7 @@ def _scaled(values: npt.NDArray[np.float64], low: float, high: float) -> npt.NDA
 
 
 def _frame(top: str, first: str, last: str, right: float) -> list[str]:
-    """Return the axis, what the highest mark stands for, and what is at its ends."""
+    """Return the axis, with the highest value and the labels of its ends."""
     return [
         f'<path d="M{_LEFT} {_BOTTOM}H{right}" stroke="#777"/>',
         _text(_LEFT, _TOP - 8, top, colour="#777"),

@@ -23,7 +23,7 @@ _INDEX = "index"  # Dagster's name of the database that all runs share
 
 
 def with_open_files(ref: InstanceRef) -> InstanceRef:
-    """Return an instance's description with these storages; as it is where another one is set."""
+    """Return an instance's description with these storages; unchanged if another one is set."""
     runs, event_log = ref.run_storage_data, ref.event_storage_data
     chosen = ref.storage_data and ref.storage_data.class_name
     if chosen != DagsterSqliteStorage.__name__ or runs is None or event_log is None:
@@ -36,7 +36,7 @@ def with_open_files(ref: InstanceRef) -> InstanceRef:
 
 
 class Runs(SqliteRunStorage):
-    """Which runs there were, their states and tags."""
+    """The runs, their states and tags."""
 
     def __init__(self, conn_string: str, inst_data: Any = None) -> None:
         self._engine = _engine(conn_string)
@@ -57,7 +57,7 @@ class Runs(SqliteRunStorage):
 
 
 class EventLog(SqliteEventLogStorage):
-    """What happened in each run, in a database of its own, and what concerns all, in one more."""
+    """The events of each run, in a database of its own, and the shared ones, in one more."""
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         self._engines: dict[str, Engine] = {}
@@ -76,7 +76,7 @@ class EventLog(SqliteEventLogStorage):
         return self._open(_INDEX)
 
     def has_table(self, table_name: str) -> bool:
-        """Return whether there is a table: Dagster asks before each look into it."""
+        """Return True if a table exists: Dagster checks before each query of it."""
         if table_name not in self._tables and super().has_table(table_name):
             self._tables.add(table_name)
         return table_name in self._tables

@@ -1,5 +1,5 @@
 """
-What every run shares: its tenant and its locks, which failures are retried, which are reported.
+Resources of every run: its tenant and locks, and the failures that are retried or reported.
 
 `TenantStore` holds the build lock for a whole run and not for a step, because all steps write to
 one candidate folder. Runs execute in one process, so a resource lives exactly as long as its run,
@@ -44,7 +44,7 @@ PARTITION = "dagster/partition"  # the tag of a run that names its tenant
 def check_spec(
     name: str, asset: str | dg.AssetKey, description: str, *, blocking: bool = False
 ) -> dg.AssetCheckSpec:
-    """Return a check whose results are each tenant's own, as its asset's are."""
+    """Return a check partitioned by tenant, like its asset."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)  # of `partitions_def`, in 1.13
         return dg.AssetCheckSpec(
@@ -79,7 +79,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["TenantStore"]:
-        """Hold the run's tenant; raise NotFound, BuildBusy, or a LogError as its log says."""
+        """Hold the run's tenant; raise NotFound, BuildBusy, or a LogError from its log."""
         tenant = _tenant_of_run(context, self.home, "a build")
         with build.lock(tenant, wait_s=self.lock_wait_s), EventLog(tenant.log) as log:
             self._tenant, self._log = tenant, log
@@ -110,7 +110,7 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
 
 @contextmanager
 def hold_tenant_lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold a tenant's turn; raise BuildBusy where another run holds it longer."""
+    """Hold a tenant's lock for runs; raise BuildBusy where another run holds it longer."""
     make_folder(tenant.root)
     try:
         with filelock.FileLock(tenant.root / "learning.lock", timeout=wait_s, mode=0o600):
@@ -139,7 +139,7 @@ class TenantLock(dg.ConfigurableResource["TenantLock"]):
         return self._tenant
 
 
-# Retries: only of failures that may pass. No asset has this policy itself: Dagster retries such a
+# Retries: only of temporary failures. No asset has this policy itself: Dagster retries such a
 # step after Ctrl-C too (`op_execution_error_boundary`, 1.13), and a build could not be stopped.
 
 RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIAL)
@@ -148,7 +148,7 @@ _PASSING = (LogBusy, LogFull, EmbedderError, OSError)
 
 @contextmanager
 def retry_or_fail(retry_number: int) -> Iterator[None]:
-    """Ask for a retry of what may pass, and fail at once with our own errors that will not.
+    """Request a retry after a temporary failure, and fail at once with our own errors.
 
     `retry_number` is 0 in a step's first attempt.
     """
@@ -167,13 +167,13 @@ def retry_or_fail(retry_number: int) -> Iterator[None]:
         raise dg.Failure(f"{type(error).__name__}: {error}", allow_retries=False) from error
 
 
-# Failure hooks: `mnemolog doctor` shows what failed unseen until the same step succeeds. A refused
+# Failure hooks: `mnemolog doctor` shows background failures until the same step succeeds. A refused
 # build is recorded beside the last good manifest instead.
 
 
 @dg.failure_hook(required_resource_keys={"settings"})
 def keep_failure(context: dg.HookContext) -> None:
-    """Keep why a step failed, by its name."""
+    """Keep a step's failure, by the step's name."""
     error = context.op_exception
     while error is not None and error.__cause__ is not None:
         error = error.__cause__
@@ -185,7 +185,7 @@ def keep_failure(context: dg.HookContext) -> None:
 
 @dg.success_hook(required_resource_keys={"settings"})
 def forget_failure(context: dg.HookContext) -> None:
-    """Drop what was kept of a step, and of its job where that was killed."""
+    """Drop the kept failures of a step, and of its job if that was killed."""
     root = _root(context)
     failures.forget(root, _name(context))
     failures.forget(root, context.job_name)
@@ -199,7 +199,7 @@ def _name(context: dg.HookContext) -> str:
 
 
 def _root(context: dg.HookContext) -> Path:
-    """Return the folder of the tenant that the run is about, or the home's."""
+    """Return the folder of the run's tenant, or the home's."""
     settings: Settings = context.resources.settings
     run = context.instance.get_run_by_id(context.run_id)
     name = run.tags.get(PARTITION) if run else None

@@ -43,17 +43,17 @@ from store.plans.job_catalog import jobs_on
 _ROOT = Path(__file__).resolve().parents[2]
 _WORKSPACE = _ROOT / "workspace.yaml"
 _DEFINITIONS = "pipelines.definitions"
-_FINISH_S = 3  # for what is being answered when we are told to end
+_FINISH_S = 3  # for open requests at shutdown
 _GRACE_S = 15.0  # for the daemon to end
 _BACKLOG = 128
-_SWITCHES_S = 5.0  # how often the switches of jobs are looked at
-_POLL_MS = 2_000  # how often a page asks for what is new, Dagster's own default
+_SWITCHES_S = 5.0  # between two looks at the switches of jobs
+_POLL_MS = 2_000  # between two polls of a page for news, Dagster's own default
 
 
 def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int:
-    """Serve the pages on loopback until told to end; return 0, or 1 where the daemon ended first.
+    """Serve the pages on loopback until stopped; return 0, or 1 if the daemon ended first.
 
-    `on_ready` is told a link that lets a browser in once. Raise ConfigError where the port is taken
+    `on_ready` gets a link that lets a browser in once. Raise ConfigError where the port is taken
     or the home's pages are served already.
     """
     access = Access(owner_token(settings), signer(owner_token(settings), settings), wall_clock)
@@ -65,7 +65,7 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
         WorkspaceProcessContext(
             instance, target, dagster_version, code_server_log_level="WARNING"
         ) as context,
-        _daemon(words) as daemon,  # last: it takes as long to load, and no page waits for it
+        _daemon(words) as daemon,  # last: it takes as long to load, and pages do not wait for it
         _follow_switches(context, settings),
     ):
         pages = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
@@ -82,9 +82,9 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
 
 
 def _definitions() -> tuple[WorkspaceLoadTarget, Sequence[str]]:
-    """Return the place of the definitions, for this process and in words for the daemon's.
+    """Return the place of the definitions, for this process and as the daemon's arguments.
 
-    No module is looked for in the folder the caller stands in.
+    No module is looked up in the caller's current folder.
     """
     if _WORKSPACE.is_file():
         return WorkspaceFileTarget([str(_WORKSPACE)]), ["-w", str(_WORKSPACE)]
@@ -95,7 +95,7 @@ def _definitions() -> tuple[WorkspaceLoadTarget, Sequence[str]]:
 
 @contextmanager
 def _bind_port(port: int) -> Iterator[socket.socket]:
-    """Take the port at once, so that nobody else has it when Dagster is loaded."""
+    """Take the port at once, before Dagster is loaded, so that no other process gets it."""
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -147,7 +147,7 @@ def _follow_switches(context: WorkspaceProcessContext, settings: Settings) -> It
 
 
 def switch_schedules(context: WorkspaceProcessContext, on: Set[str]) -> None:
-    """Have the schedules of these jobs run, and those of all others stopped."""
+    """Start the schedules of these jobs, and stop all others."""
     instance = context.instance
     for location in context.create_request_context().code_locations:
         for repository in location.get_repositories().values():
@@ -168,7 +168,7 @@ def switch_schedules(context: WorkspaceProcessContext, on: Set[str]) -> None:
 
 
 def _end_with(daemon: "subprocess.Popen[bytes]", server: uvicorn.Server) -> None:
-    """End the server when the daemon has: pages of jobs that nothing runs would mislead."""
+    """Stop the server when the daemon ends: pages of jobs that no longer run would mislead."""
 
     def wait() -> None:
         daemon.wait()
@@ -179,7 +179,7 @@ def _end_with(daemon: "subprocess.Popen[bytes]", server: uvicorn.Server) -> None
 
 # Connections, bounded as the recall server's are.
 #
-# uvicorn waits for a request without limit and counts unknown clients among all: whoever opens
+# uvicorn waits for a request without limit and counts unknown clients among all: a client with
 # enough connections locks the owner out. So each HTTP connection is watched as one of
 # `store.home.http_access`; one that became a WebSocket passed the guard and is not.
 
@@ -204,13 +204,13 @@ class Channels:
             del self._open[channel.client]
 
     def know(self, client: object) -> None:
-        """Remember that something from a peer's address passed the guard."""
+        """Record that a request from a peer's address passed the guard."""
         if (channel := self._open.get(client)) is not None:
             self._connections.know(channel)
 
 
 class Channel(H11Protocol):
-    """A connection that says of itself what `Connections` asks: what comes, what is answered."""
+    """A connection that reports its requests and answers to `Connections`."""
 
     channels: Channels  # a server's, set by `server`
     _coming: object | None = None
@@ -233,7 +233,7 @@ class Channel(H11Protocol):
 
     @property
     def request(self) -> object | None:
-        """The request that is coming and not whole, the same object as long as it is."""
+        """The incomplete request, the same object until it is complete."""
         state = self.conn.their_state
         is_begun = state is h11.IDLE and bool(self.conn.trailing_data[0])
         if not is_begun and state is not h11.SEND_BODY:
@@ -244,7 +244,7 @@ class Channel(H11Protocol):
 
     @property
     def requests(self) -> bool:
-        """Whether one is being answered."""
+        """True while a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
@@ -257,7 +257,7 @@ class Channel(H11Protocol):
             self.handle_close()
 
     def handle_close(self) -> None:
-        """Hang up, whatever is left to send."""
+        """Abort the connection; unsent data is lost."""
         self.transport.abort()
 
 
@@ -275,7 +275,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(app: Any, channels: Channels, *, finish_s: int) -> Server:
-    """Return a server of `app`; when told to end it waits `finish_s` for what is being answered."""
+    """Return a server of `app`; at shutdown it waits `finish_s` for open requests."""
     config = uvicorn.Config(
         app,
         http=type("Channel", (Channel,), {"channels": channels}),

@@ -1,5 +1,5 @@
 """
-The guard before Dagster's pages: who asks, from where, with what; Dagster sees nothing else.
+The guard before Dagster's pages: it checks origin and access; Dagster sees only allowed requests.
 
 Dagster's web server looks at neither Host nor Origin, knows no login, and carries out a mutation
 that a GET sends. The guard runs in its process, around its application, so that there is no second
@@ -34,7 +34,7 @@ from store.home.instants import isoformat
 
 GRAPHQL = "/graphql"
 _READING = ("GET", "HEAD")
-_LONGEST_FORM = 4_096  # bytes of the login's form: nobody is known yet
+_LONGEST_FORM = 4_096  # bytes of the login form: its sender is not known yet
 _CLOSED = 1008  # policy violation, RFC 6455, 7.4.1
 
 _SEND_KEY = 'document.getElementById("login").requestSubmit();'
@@ -56,7 +56,7 @@ _FRAMES_POLICY = "frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What opens the pages: the owner's token, sessions, one-time keys; the clock in microseconds
+    """Access to the pages: the owner's token, sessions, one-time keys; the clock in microseconds
     UTC.
     """
 
@@ -66,7 +66,7 @@ class Access:
     keys: Keys = field(default_factory=Keys)
 
     def login_path(self) -> tuple[str, int]:
-        """Return a path that lets a browser in once, and when it ends, in microseconds UTC."""
+        """Return a path that lets a browser in once, and its end, in microseconds UTC."""
         key, ends = self.keys.make(self.clock())
         return f"/login?{urlencode({'key': key})}", ends
 
@@ -80,9 +80,9 @@ class Access:
 
 
 def guard(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIApp:
-    """Return an application that hands to `app` what passed the guard, and answers the rest.
+    """Return an application that passes allowed requests to `app`, and answers the rest.
 
-    `know` is told the address of each client of whom something passed.
+    `know` is called with the address of each client that passed.
     """
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,9 +109,9 @@ def guard(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIA
 
 
 def _from_here(connection: HTTPConnection) -> Response | None:
-    """Return the refusal of what another site's page sent, or was sent under another name."""
+    """Return the refusal of a request from another site's page, or for another host name."""
     headers = connection.headers
-    # each is there once at most: who reads another one than we did is not fooled
+    # each at most once, so that Dagster cannot read another value than the guard
     many = any(len(headers.getlist(name)) > 1 for name in ("host", "origin", "sec-fetch-site"))
     host = headers.get("host", "")
     if many or not is_own_host(host):
@@ -126,7 +126,7 @@ def _from_here(connection: HTTPConnection) -> Response | None:
 async def _entrance(
     access: Access, connection: HTTPConnection, receive: Receive
 ) -> Response | None:
-    """Return the answer of the ways in; None at every other address."""
+    """Return the answer of a login route; None at every other address."""
     match connection.scope["method"], connection.scope["path"]:
         case "GET", "/login":
             key = connection.query_params.get("key", "")
@@ -141,7 +141,7 @@ async def _entrance(
 
 
 async def _enter(access: Access, connection: HTTPConnection, receive: Receive) -> Response:
-    """Change a key for the cookie of a session."""
+    """Exchange a key for the cookie of a session."""
     form = parse_qs((await _body(receive, _LONGEST_FORM)).decode(errors="replace"))
     now = access.clock()
     if not access.keys.take(form.get("key", [""])[0], now):
@@ -171,8 +171,8 @@ async def _body(receive: Receive, most: int) -> bytes:
 
 
 def _access_refusal(access: Access, connection: HTTPConnection) -> Response | None:
-    """Return the refusal of who is not known, or of what changes something and may come from a
-    foreign page; None for what Dagster may answer.
+    """Return the refusal of an unknown caller, or of a mutation that may come from a foreign page;
+    None for a request that Dagster may answer.
     """
     method, path = connection.scope["method"], connection.scope["path"]
     is_program = access.has_token(connection)
@@ -205,7 +205,7 @@ def _is_graphql(path: str) -> bool:
 
 
 def _harmless(scope: Scope) -> Scope:
-    """Return the request without its query where a GET would have GraphQL carry it out.
+    """Return the request without its query where GraphQL would execute it from a GET.
 
     The playground's page reads its query from the browser's address bar and sends it by POST.
     """
@@ -222,7 +222,7 @@ async def _subscribe(
     receive: Receive,
     send: Send,
 ) -> None:
-    """Hand a WebSocket on whose session lasts, each message anew; refuse any other with a 403."""
+    """Pass on a WebSocket while its session is valid, checked per message; else refuse: 403."""
 
     def is_known() -> bool:
         # a browser names the page's origin with every WebSocket, which was compared with ours
@@ -263,7 +263,7 @@ def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
 
 
 def _refusal(text: str, status: HTTPStatus, **headers: str) -> Response:
-    """Return a refusal; a 401 says how to ask (RFC 6750, 3)."""
+    """Return a refusal; a 401 names the scheme (RFC 6750, 3)."""
     if status is HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="mnemolog"'
     return PlainTextResponse(f"{text}\n", status, headers=_HEADERS | headers)
@@ -287,8 +287,8 @@ _NO_KEY = (
     "<p>To look at them in this browser, run <code>mnemolog ui</code> again: it prints a link "
     "that lets you in. Who is logged in at the dashboard is logged in here.</p>"
 )
-# a link on the dashboard, which is another port, is refused as one of another origin: whoever
-# follows it goes on to the first page, to no address that the link chose
+# a link on the dashboard, which is another port, is refused as cross-origin: its follower goes on
+# to the first page, never to an address that the link chose
 _FROM_ELSEWHERE = (
     '<meta http-equiv="refresh" content="0;url=/">'
     '<p>Another page sent you here. <a href="/">Go on to the first page</a></p>'

@@ -1,1 +1,1 @@
-"""The REST API: every operation it has, and the routes they give."""
+"""The REST API: its operations and their routes."""

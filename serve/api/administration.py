@@ -70,7 +70,7 @@ def show_tenant(call: Call[Nothing, Nothing]) -> Reply:
 
 def show_stats(call: Call[Nothing, Nothing]) -> Reply:
     opened = call.service.tenants.get(_find_tenant(call).name)
-    opened.notes.write_if_possible()  # what was answered until now is counted
+    opened.notes.write_if_possible()  # so that the latest answers are counted
     return Reply(
         opened.reader.answer(lambda view: tenant_stats(opened.tenant, opened.log, view, call.now))
     )
@@ -194,9 +194,9 @@ OPERATIONS = (
 )
 
 
-# The server itself: whether it lives and can work, what it counted, and the document of its API.
+# The server itself: its health and readiness, its metrics, and the document of its API.
 
-LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
+LEAST_SPACE = 16 << 20  # bytes free: less counts as a full disk
 
 
 def health(call: Call[Any, Any]) -> Reply:
@@ -212,7 +212,7 @@ def ready(call: Call[Any, Any]) -> Reply:
 
 
 def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
-    """Yield what keeps the server from its work; nothing is written to find out."""
+    """Yield the reasons why the server cannot work; nothing is written to find out."""
     settings = tenants.settings
     if not tenants.is_alive:
         yield "a background thread has ended: restart the server"
@@ -229,7 +229,7 @@ def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
     else:
         try:
             default.log.head()
-        except LogError:  # who asks showed no token: no path of this machine is told
+        except LogError:  # the caller showed no token: no path of this machine is revealed
             yield "the default tenant's log cannot be read"
 
 
@@ -276,9 +276,9 @@ METRICS = Operation(
 
 
 def server_operations(others: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Return these operations; the document tells of all of them and the others."""
+    """Return these operations; the document describes all of them and the others."""
 
-    @cache  # made when it is first asked for
+    @cache  # made on the first request for it
     def encoded() -> bytes:
         return msgspec.json.encode(document(all_of_them, version()))
 

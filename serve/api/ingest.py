@@ -21,7 +21,7 @@ from store.ingest.queue_file import Job, State, job_fields
 from store.log.commands import Draft, author_of
 from store.log.event_kinds import Name
 
-# Jobs: what became of accepted batches; a dead one is tried again.
+# Jobs: the outcomes of accepted batches; a dead job can be tried again.
 
 
 class OfJobs(InTenant, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def queue_of(call: Call[Any, Any]) -> Queue:
 
 
 def summarize_job(job: Job) -> JobInShort:
-    """Return a job as it is sent."""
+    """Return a job in its public form."""
     return JobInShort(**job_fields(job))
 
 
@@ -142,7 +142,7 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
 
 
 def _sent(draft: SentDraft, otherwise: dict[str, str | None]) -> Draft:
-    """Return a draft as a program sent it, with what it leaves unsaid."""
+    """Return a program's draft, its missing fields filled in from `otherwise`."""
     fields = {name: getattr(draft, name) for name in Draft.__struct_fields__}
     unsaid = {name: value for name, value in otherwise.items() if value and not fields[name]}
     return Draft(**fields | unsaid | {"author": author_of("program", draft.trust)})

@@ -95,7 +95,7 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
 
 
 def _sent(event: Event) -> Event:
-    """Return an event with its author: whatever a request says, a program sent it."""
+    """Return an event with its author: always a program, regardless of the request."""
     return replace(event, author=commands.author_of("program", event.trust))
 
 
@@ -109,9 +109,9 @@ def show(call: Call[OneMemory, Nothing]) -> Reply:
 
 
 def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
-    """Return all there is of a memory and its tag; raise NotFound.
+    """Return a memory in full with its tag; raise NotFound.
 
-    `seq` is that of its newest change as known before, so the tag is never newer than what is sent.
+    `seq` is that of its newest change, read before, so the tag is never newer than the body.
     """
     payload = tenant.reader.answer(lambda view: full_json_by_id(view, tenant.log, id_))
     sent = msgspec.json.encode(payload)
@@ -130,7 +130,7 @@ def show_history(call: Call[InTenant, Nothing]) -> Reply:
 
 def show_lineage(call: Call[InTenant, Nothing]) -> Reply:
     log = call.tenant.log
-    call.tenant.notes.write_if_possible()  # the receipts of the answers just given, too
+    call.tenant.notes.write_if_possible()  # including the receipts of the latest answers
     id_, _ = commands.resolve_event(log, call.path["id"])
     payload = call.tenant.reader.answer(
         lambda view: full_lineage(view, log, id_, receipts.LOOKED_AT)
@@ -227,9 +227,10 @@ OPERATIONS = (
 )
 
 
-# Changes of a memory: revise it, forget it and bring it back, put it away, replace it, link it.
+# Changes of a memory: revise, forget, restore, archive, supersede and link.
 #
-# Each is an event; the log keeps what was before. `If-Match` makes one depend on what was read.
+# Each is an event; the log keeps the older version. `If-Match` makes a change depend on the version
+# that was read.
 
 
 class ChangedMemory(Revised, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -264,7 +265,7 @@ class NewLink(InTenant, frozen=True, kw_only=True):
 
 
 def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
-    """Replace fields of a memory; both events it may take are written together."""
+    """Replace fields of a memory; if it takes two events, both are written together."""
     memory, log = call.body, call.tenant.log
     fields = {
         name: value
@@ -329,7 +330,7 @@ def link(call: Call[Nothing, NewLink]) -> Reply:
 
 
 def _apply_change(call: Call[Any, Any], change: Change, place: str) -> Reply:
-    """Append one change; return the memory as it is then."""
+    """Append one change; return the memory after it."""
     appended, headers = _append_change(call, change, place)
     reply = memory_reply(call.tenant, call.path["id"], appended.event.seq)
     return Reply(reply.value, headers={**reply.headers, **headers})

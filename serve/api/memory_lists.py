@@ -104,9 +104,8 @@ OPERATIONS = (
 
 # Export: all memories of a tenant as lines of JSON, sent as they are made.
 #
-# What `mnemolog export` writes, for `mnemolog import jsonl` to take back. It is read from the log
-# as it was when asked; what is written meanwhile is not in it, and waits for nothing. Few are sent
-# at once.
+# The output of `mnemolog export`, which `mnemolog import jsonl` reads. It covers the log as of the
+# request; later writes are left out and never wait for it. Few exports run at once.
 
 MIMETYPE = "application/x-ndjson"
 
@@ -131,15 +130,15 @@ def export_memories(call: Call[OfExport, Nothing]) -> Reply:
         raise NotReady(f"{EXPORTS} exports are being sent: try again when one is done")
     turn = _ExportSlot(exports)
     try:
-        first = next(chunks, b"")  # at once: a log that cannot be read is said so, not cut off
-    except BaseException:  # whatever it is, nothing will be sent; then it goes on
+        first = next(chunks, b"")  # at once: an unreadable log is an error, not a cut-off body
+    except BaseException:  # on any exception nothing will be sent; then it is re-raised
         turn.end()
         raise
     return Reply(chunks=turn.until_sent(chain((first,), chunks)), mimetype=MIMETYPE, after=turn.end)
 
 
 class _ExportSlot:
-    """One of the few exports at once. It ends once, whether all was sent or who asked left."""
+    """One of the few exports at once. It ends once, when all was sent or the client left."""
 
     def __init__(self, exports: BoundedSemaphore) -> None:
         self._exports: BoundedSemaphore | None = exports
@@ -155,7 +154,7 @@ class _ExportSlot:
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines, each with its end, some at a time."""
+    """Yield lines, each with its end, in chunks."""
     waiting = bytearray()
     for line in lines:
         waiting += line + b"\n"

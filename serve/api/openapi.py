@@ -2,7 +2,7 @@
 The OpenAPI 3.1 document of the API, made of the operations' declarations.
 
 https://spec.openapis.org/oas/v3.1.1.html. A schema is that of the struct that checks the request;
-what a query cannot say (null) is left out of it, and patterns are written as ECMAScript has them.
+null, which a query cannot express, is left out, and patterns are in ECMAScript's syntax.
 """
 
 import re
@@ -29,7 +29,7 @@ _EVERYWHERE = (
 _BEHIND_A_TOKEN = ("no_token", "out_of_scope", "too_many_requests")
 _WITH_A_BODY = ("too_large", "not_json")
 _AFTER_A_BODY = ("log_full", "log_read_only")
-# Python's white space as ECMAScript has it, but for U+FEFF. Generators of clients decode \u2028,
+# Python's white space in ECMAScript's syntax, but for U+FEFF. Generators of clients decode \u2028,
 # which ends a line, so it cannot be spelled out.
 _SPACES = r"\s\x1c-\x1f\x85"
 _REF = "#/components/schemas/{name}"
@@ -63,7 +63,7 @@ _PARTS: Mapping[str, Any] = {  # of a path
     ],
 }
 _TAGS_PATTERN = r'^(\*|(W/)?"[!#-~]*"(, (W/)?"[!#-~]*")*)$'
-_ASKED: Mapping[str, Json] = {  # headers of requests
+_ASKED: Mapping[str, Json] = {  # request headers
     "If-Match": {
         "description": "Refuse the change (412) unless the memory's ETag is one of these.",
         "schema": {"type": "string", "pattern": _TAGS_PATTERN},
@@ -84,7 +84,7 @@ _ASKED: Mapping[str, Json] = {  # headers of requests
         "example": '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     },
 }
-_TOLD: Mapping[str, Json] = {  # headers of answers
+_TOLD: Mapping[str, Json] = {  # response headers
     "ETag": {
         "description": "Identifies the state that was sent; for `If-Match`.",
         "required": True,
@@ -118,7 +118,7 @@ _WITH_PROBLEMS: Mapping[HTTPStatus, tuple[str, ...]] = {
 
 
 def document(operations: Sequence[Operation], version: str) -> Json:
-    """Return the document of some operations."""
+    """Return the OpenAPI document of some operations."""
     parts = tuple(_PARTS.values())
     types = [Problem, *parts, *dict.fromkeys(_types(operations))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
@@ -213,13 +213,13 @@ def _query(operation: Operation, components: Mapping[str, Json]) -> list[Json]:
 
 
 def _parameter(name: str, where: str, schema: Json, *, required: bool) -> Json:
-    """Return a parameter; what is said of its value is said of itself."""
+    """Return a parameter; its value's description becomes its own."""
     payload = {"description": schema.pop("description")} if "description" in schema else {}
     return {"name": name, "in": where, "required": required, **payload, "schema": schema}
 
 
 def _without_null(schema: Json) -> Json:
-    """Return the schema of a value that a query holds: what is null is left out of it."""
+    """Return the schema of a query parameter's value: without null."""
     some = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
     rest = {
         name: value
@@ -243,7 +243,7 @@ def _answers(operation: Operation, shapes: Mapping[Any, Json]) -> Json:
 
 
 def _problems(operation: Operation) -> Json:
-    """Return what can go wrong, by status; each names its codes."""
+    """Return the error responses by status; each names its codes."""
     codes = [*_EVERYWHERE, *operation.problems]
     codes += () if operation.scope == "open" else _BEHIND_A_TOKEN
     codes += (*_WITH_A_BODY, *_AFTER_A_BODY) if operation.body is not None else ()
@@ -275,10 +275,10 @@ def _with(headers: Iterable[str]) -> Json:
 
 
 def _ecma(value: Any) -> Any:
-    r"""Return a schema with its patterns as ECMAScript has them, and tuples as arrays of a length.
+    r"""Return a schema with ECMAScript patterns, and tuples as arrays of a fixed length.
 
-    It knows no \A and no \Z, and its \s are other characters than Python's. Generators of clients
-    take no `"items": false`.
+    ECMAScript has no \A or \Z, and its \s matches other characters than Python's. Generators of
+    clients reject `"items": false`.
     """
     if isinstance(value, list | tuple):
         return [_ecma(member) for member in value]
@@ -303,7 +303,7 @@ def _ecma(value: Any) -> Any:
 
 
 def _flatten(choices: Sequence[Any]) -> list[Any]:
-    """Return choices without choices among them."""
+    """Return choices with nested choices flattened."""
     return [
         inner
         for choice in choices
@@ -314,6 +314,6 @@ def _flatten(choices: Sequence[Any]) -> list[Any]:
 
 
 def _pattern(python: str) -> str:
-    """Return a pattern as ECMAScript has it; `\\s` only among the characters of a class."""
+    """Return a pattern in ECMAScript's syntax; `\\s` only among the characters of a class."""
     parts = {r"\A": "^", r"\Z": "$", r"\S": f"[^{_SPACES}]", r"\s": _SPACES}
     return re.sub(r"\\[AZsS]", lambda match: parts[match[0]], python)

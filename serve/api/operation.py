@@ -23,9 +23,9 @@ from serve.server.request_guard import owner_only
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 
-# Service: what the routes work on; Call: one request, decoded; Reply: what is sent for it.
+# Service: the objects the routes work on; Call: one decoded request; Reply: its response.
 
-EXPORTS = 2  # at once: who does not read one holds a thread, and the others go on answering
+EXPORTS = 2  # at once: a slow reader occupies a thread, and the others go on answering
 
 Query = TypeVar("Query", bound=msgspec.Struct)
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -36,7 +36,7 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Service(msgspec.Struct, frozen=True):
-    """Open tenants and a clock; it gives microseconds UTC. `exports` is held while one is sent."""
+    """Open tenants and a clock in microseconds UTC. `exports` is held while an export is sent."""
 
     tenants: OpenTenants
     clock: Callable[[], int]
@@ -54,10 +54,10 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, Generic[Query, Body], frozen=True):
-    """One request of an operation: who asks, the parts of the path, query and body, decoded.
+    """One request of an operation: its caller, and the path's parts, query and body, decoded.
 
-    `tenant` is the one that is meant, the token's before the one named; it, `now` and the settings
-    are those of the `past` where that is asked.
+    `tenant` is the token's own, else the one named; it, `now` and the settings are those of the
+    `past`, if that is requested.
     """
 
     service: Service
@@ -66,7 +66,7 @@ class Call(msgspec.Struct, Generic[Query, Body], frozen=True):
     query: Query
     body: Body
     header: Callable[[str], str | None] = lambda name: None
-    past: Known | None = None  # what is asked, where that is not what is known now
+    past: Known | None = None  # the memory to answer from, if not the current one
 
     @property
     def tenant(self) -> OpenTenant:
@@ -76,7 +76,7 @@ class Call(msgspec.Struct, Generic[Query, Body], frozen=True):
         return self.service.tenant(self.caller, named)
 
     def shared(self, tenant: OpenTenant) -> tuple[str, ...]:
-        """Return what the work tree shares that a program on this machine says it asks from."""
+        """Return the scopes shared by the caller's work tree, if the caller is on this machine."""
         cwd = self.header("X-Mnemolog-Cwd") if self.caller.is_here else None
         trees = self.service.tenants.trees
         return trees.scopes(tenant.log, unquote(cwd), self.now) if cwd else ()
@@ -91,8 +91,8 @@ class Call(msgspec.Struct, Generic[Query, Body], frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A value to be sent as JSON, or chunks as they come; `after` is called when all was sent, or
-    who asked went away.
+    """A JSON value to send, or chunks as they come; `after` is called when all was sent or the
+    client left.
     """
 
     value: Any = None
@@ -109,12 +109,12 @@ Struct = type[msgspec.Struct]
 
 @dataclass(frozen=True)
 class Operation:
-    """`path` is written as OpenAPI does: /v1/memories/{id}. `run` takes the decoded call.
+    """`path` is written as in OpenAPI: /v1/memories/{id}. `run` takes the decoded call.
 
-    `scope` is what a token must be allowed to do; "owner" asks for the owner's, "open" for none.
-    Where the answer to a change tells what is kept, the token must be allowed to `read` it too.
-    `answers` are the shapes sent by status (None: no body), `problems` the codes of its own, beside
-    those every operation has.
+    `scope` is the permission a token needs; "owner" requires the owner's token, "open" none. If the
+    answer to a change shows stored content, the token needs `read` as well. `answers` are the
+    response types by status (None: no body), `problems` the operation's own error codes, beside
+    those of every operation.
     """
 
     method: Method
@@ -135,21 +135,21 @@ class Operation:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """What a token must be allowed to do; nothing where that does not decide."""
+        """The scopes a token needs; none if scopes do not decide."""
         if self.scope == "owner" or self.scope == "open":
             return ()
         return (self.scope, "read") if self.tells_kept else (self.scope,)
 
     @property
     def rule(self) -> str:
-        """The path as Flask writes it; a key may hold slashes."""
+        """The path in Flask's syntax; a key may contain slashes."""
         rule = self.path.replace("{key}", "<path:key>")
         return rule.replace("{", "<").replace("}", ">")
 
 
 def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
-    """Answer an operation's requests."""
-    # decoders are made before there are threads: msgspec crashes where two meet a type first
+    """Register the route of an operation."""
+    # decoders are made before threads start: msgspec crashes when two threads meet a type first
     query = msgspec.json.Decoder(operation.query, strict=False)
     body = msgspec.json.Decoder(operation.body) if operation.body else None
     listed = _list_parameters(operation.query)
@@ -177,7 +177,7 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
 
 @contextmanager
 def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
-    """Give a call as it is to be answered: from what was known at a place, if it names one.
+    """Yield a call with its memory: that of the past if it sets `known_at`.
 
     Raise as `OpenTenant.known_at`.
     """
@@ -191,9 +191,7 @@ def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
 
 
 def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:
-    """Return the parameters behind the `?`, checked; one of the `listed` may come often. Raise
-    InvalidInput.
-    """
+    """Return the checked query parameters; those in `listed` may repeat. Raise InvalidInput."""
     sent: dict[str, Any] = {}
     for name, values in request.args.lists():
         if len(values) > 1 and name not in listed:
@@ -201,7 +199,7 @@ def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) 
         sent[name] = values if name in listed else values[0]
     query = _decode(decoder, msgspec.json.encode(sent))
     for name in sent:
-        if getattr(query, name, name) is None:  # msgspec takes the word "null" for one
+        if getattr(query, name, name) is None:  # msgspec reads the word "null" as null
             raise InvalidInput(f"`{name}` cannot be null: omit it")
     return query
 

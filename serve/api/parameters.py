@@ -47,15 +47,15 @@ class InProjectThen(InProject, frozen=True, kw_only=True):
 class SentDraft(Draft, frozen=True, kw_only=True):
     """A memory as a caller asks for it: what is recorded, and whose it is."""
 
-    made: None = None  # is for jobs to say
-    author: None = None  # the door says it
+    made: None = None  # is for jobs to set
+    author: None = None  # the server sets it
 
 
 ForAgents = Annotated[
     bool, Meta(description="Without the words of what is held back from agents until accepted.")
 ]
 
-# Cursors: where the next page of a list begins, and of which list, as opaque text
+# Cursors: the start of the next page, and the list it belongs to, as opaque text
 
 Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
@@ -63,25 +63,25 @@ _decoder = msgspec.json.Decoder(tuple[Number | float, Number, str])
 
 
 def filter_digest(of: str, filters: object) -> str:
-    """Return what stands for a list: two of other filters or another order have two of them."""
+    """Return a digest of a list's filters and order, to tell two lists apart."""
     data = msgspec.json.encode((of, filters), order="deterministic")
     return sha256(data).hexdigest()[:12]
 
 
 def list_digest(call: Call[Any, Any]) -> str:
-    """Return what stands for the list that a request asks for, whatever page of it."""
+    """Return the digest of the requested list, the same for all its pages."""
     every = structs.replace(call.query, tenant=call.tenant.tenant.name, limit=1, cursor=None)
     return filter_digest(type(every).__name__, every)
 
 
 def encode_cursor(position: Position, of: str) -> str:
-    """Return the cursor of a position in the list that a digest stands for."""
+    """Return the cursor of a position in the list with a digest."""
     data = msgspec.json.encode((*position, of))
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode_cursor(sent: str, of: str) -> Position:
-    """Return the position of a cursor; raise InvalidCursor where it is of no or another list."""
+    """Return the position of a cursor; raise InvalidCursor if it is malformed or another list's."""
     try:
         data = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
         value, seq, other = _decoder.decode(data)
@@ -100,7 +100,7 @@ Until = Annotated[Moment, Meta(description="Before this time: 2026-11-20T13:00:0
 
 
 def parse_moment(name: str, text: str | None, now: int) -> int | None:
-    """Return the microseconds UTC of a moment, None where none is given; raise InvalidInput."""
+    """Return the microseconds UTC of a moment, None if none is given; raise InvalidInput."""
     if text is None:
         return None
     try:
@@ -110,7 +110,7 @@ def parse_moment(name: str, text: str | None, now: int) -> int | None:
 
 
 def period(since: str | None, until: str | None, now: int) -> tuple[int | None, int | None]:
-    """Return both ends of a period; raise InvalidInput where the first is not before the other."""
+    """Return both ends of a period; raise InvalidInput if the first is not before the second."""
     first, last = parse_moment("since", since, now), parse_moment("until", until, now)
     if first is not None and last is not None and first >= last:
         raise InvalidInput("`since` must lie before `until`")

@@ -1,9 +1,9 @@
 """
-Entity tags of a memory: `"12-9f3a2c1b"`, its newest change's seq and a digest of what was sent.
+Entity tags of a memory: `"12-9f3a2c1b"`, its newest change's seq and a digest of the body.
 
-`If-Match` looks at the seq, where the log is written, so no change is lost; what follows from other
-memories (a newer value of its key, a duplicate) refuses nobody's. `If-None-Match` looks at all of
-it. RFC 9110, sections 8.8.3 and 13.1: https://www.rfc-editor.org/rfc/rfc9110.
+`If-Match` checks the seq, when the log is written, so no change is lost; effects of other memories
+(a newer value of its key, a duplicate) never refuse a request. `If-None-Match` checks the whole
+tag. RFC 9110, sections 8.8.3 and 13.1: https://www.rfc-editor.org/rfc/rfc9110.
 """
 
 import base64
@@ -30,18 +30,18 @@ _DIGITS = 8  # of the digest
 
 
 def make_etag(seq: int, sent: bytes = b"") -> str:
-    """Return the tag of a memory whose newest change has a seq, shown as `sent`."""
+    """Return the tag of a memory from the seq of its newest change and the body `sent`."""
     digest = f"-{sha256(sent).hexdigest()[:_DIGITS]}" if sent else ""
     return f'"{seq}{digest}"'
 
 
 def expected_seqs(call: Call[Any, Any]) -> frozenset[int] | None:
-    """Return the seqs that `If-Match` names, one of which must be the newest; None: any may be.
+    """Return the seqs in `If-Match`, one of which must be the newest; None if any may be.
 
-    Raise InvalidInput where it is no list of tags.
+    Raise InvalidInput if the header is not a list of tags.
     """
     sent = call.header("If-Match")
-    if sent is None or sent.strip() == "*":  # what is not there at all is not found anyway
+    if sent is None or sent.strip() == "*":  # a missing memory is not found anyway
         return None
     if not _TAGS.fullmatch(sent.strip()):
         raise InvalidInput('`If-Match` is not a list of entity tags: send "12-9f3a2c1b", or *')
@@ -50,7 +50,7 @@ def expected_seqs(call: Call[Any, Any]) -> frozenset[int] | None:
 
 
 def unchanged_check(call: Call[Any, Any], event_id: str | None = None) -> tuple[Check, ...]:
-    """Return the check that `If-Match` asks of the memory in the path; none where it is not sent.
+    """Return the check that `If-Match` requires of the memory in the path; none without the header.
 
     `event_id` is that of a keyed request, which is carried out once.
     """
@@ -59,26 +59,24 @@ def unchanged_check(call: Call[Any, Any], event_id: str | None = None) -> tuple[
 
 
 def is_cached(call: Call[Any, Any], current: str) -> bool:
-    """Return whether `If-None-Match` says that who asks has what would be sent."""
+    """Return True if `If-None-Match` says that the client already has the `current` response."""
     sent = call.header("If-None-Match") or ""
     return sent.strip() == "*" or current in re.findall(r'"[^"]*"', sent)
 
 
 # Idempotency keys: a POST sent again with the same `Idempotency-Key` is carried out once.
 #
-# Nothing is kept for it beside the log. What a request makes gets ids that follow from who asks,
-# the
-# tenant, the key and its place in the request, so a retry names events that are there already;
-# also
-# after a crash, and for good. The end of such an id stands for what the request said: the same key
-# with another request begins alike and ends otherwise, and is refused where the log is written.
+# Nothing is kept for it beside the log. The ids of the request's objects derive from the caller,
+# the tenant, the key and their place in the request, so a retry names existing events, even after a
+# crash, and for good. The end of such an id encodes the request: the same key with another request
+# gives the same beginning and another end, and is refused when the log is written.
 #
-# A memory that brings an id of its own keeps it: that alone makes its retry safe.
+# A memory with an id of its own keeps it: the id alone makes its retry safe.
 #
 # https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
-MARK = 16  # characters of an id that stand for who, key and place; the rest for what was said
+MARK = 16  # characters of an id that encode caller, key and place; the rest encode the request
 
 _LONGEST = 255
 _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')  # a String of RFC 8941, as the draft asks
@@ -86,18 +84,18 @@ _BARE = re.compile(r"[!#-+\--~]+")  # as most clients send it
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
-    """The key of one request: whose it is, and a digest of what the request says."""
+    """A request's caller, tenant and key, and a digest of the request."""
 
     whose: str
     said: str
 
     def id(self, place: str) -> str:
-        """Return the id of what the request makes at a place ("memory/3")."""
+        """Return the id of the object that the request makes at a place ("memory/3")."""
         return _base32(f"{self.whose}\x00{place}".encode(), MARK) + self.said
 
 
 def idempotency_key(call: Call[Any, Any]) -> IdempotencyKey | None:
-    """Return the key of a request, None where it has none; raise InvalidInput for a bad one."""
+    """Return the key of a request, None without one; raise InvalidInput for an invalid key."""
     sent = call.header(IDEMPOTENCY_KEY)
     if sent is None:
         return None
@@ -113,18 +111,18 @@ def idempotency_key(call: Call[Any, Any]) -> IdempotencyKey | None:
 
 
 def derive_id(call: Call[Any, Any], place: str) -> str | None:
-    """Return the id of what a request makes at a place; None where it has no key."""
+    """Return the id of the object that a request makes at a place; None without a key."""
     key = idempotency_key(call)
     return key.id(place) if key else None
 
 
 def first_use_check(id_: str | None) -> tuple[Check, ...]:
-    """Return the check that a derived id's key never came with another request."""
+    """Return the check that a derived id's key was never used with another request."""
     return (checks.alone(id_, id_[:MARK]),) if id_ else ()
 
 
 def replay_header(id_: str | None, appended: Sequence[Appended]) -> dict[str, str]:
-    """Return the header that says that a keyed request was carried out before."""
+    """Return the header that marks a keyed request as already carried out."""
     is_old = id_ is not None and any(
         change.event.id == id_ and not change.is_new for change in appended
     )

@@ -1,5 +1,5 @@
 """
-Proposals: what waits for a person's yes or no, each with its diff, and the answer to it.
+Proposals: pending decisions for a person, each with its diff, and the answer to it.
 """
 
 from http import HTTPStatus
@@ -76,7 +76,7 @@ def accept(call: Call[Nothing, Acceptance]) -> Reply:
     log, id_, chosen = call.tenant.log, call.path["id"], call.body.steps
     accepted = proposals.accept(log, id_, call.now, chosen, author="program")
     if needs_build(accepted.made):
-        call.service.tenants.build_now(call.tenant)  # that is when it answers
+        call.service.tenants.build_now(call.tenant)  # the proposal takes effect with that build
     return Reply(proposal_rendering.proposal_fields(accepted))
 
 

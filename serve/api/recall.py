@@ -1,5 +1,5 @@
 """
-Recall: ask a memory, and say whether what came back helped.
+Recall: query a memory, and rate the answers.
 """
 
 from http import HTTPStatus
@@ -33,7 +33,7 @@ from store.log.receipts import Wanted
 def recall(call: Call[Nothing, RecallRequest]) -> Reply:
     tenant, request, past = call.tenant, call.body, call.past
     if past is not None:
-        request = structs.replace(request, touch=False)  # no receipt is of the past
+        request = structs.replace(request, touch=False)  # reads of the past leave no receipt
     asker = Asker(shared=() if past is not None else call.shared(tenant))
     payload, receipt = answer(tenant.reader, request, call.choices, call.now, asker)
     if receipt is not None:
@@ -48,7 +48,7 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
 def rate(call: Call[Nothing, RateRequest]) -> Reply:
     tenant, request = call.tenant, call.body
     own = derive_id(call, "rated")
-    tenant.notes.write()  # the recall that is rated may be the one just answered
+    tenant.notes.write()  # the rated recall may be the latest one
     event = commands.rating_event(
         tenant.log, request.id, request.verdict, call.now, request.reason, event_id=own
     )
@@ -95,7 +95,7 @@ OPERATIONS = (
 )
 
 
-# Receipts: what was asked of a memory, what came back, and whether it helped.
+# Receipts: a recall's request, its hits, and their ratings.
 
 
 class OfReceipts(InProject, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
     )
     of = list_digest(call)
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
-    tenant.notes.write_if_possible()  # those of the answers just given, too
+    tenant.notes.write_if_possible()  # including those of the latest answers
     page = receipts.page(tenant.log, wanted, query.limit, after)
     summaries = [receipt_summary(tenant.log, event, query.memory) for event in page.receipts]
     following = page.last and encode_cursor(Position(*page.last), of)

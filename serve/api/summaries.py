@@ -1,5 +1,5 @@
 """
-Summaries: what is known of a topic, what a period brought, how lessons do.
+Summaries: the overview of a topic, the events of a period, the effect of lessons.
 """
 
 from collections.abc import Collection
@@ -40,7 +40,7 @@ from store.home.instants import moment
 from store.home.projects import optional_project
 from store.log.event_kinds import GoalStatus
 
-# Facts: what is known of each entity, from when until when; and what cannot hold together.
+# Facts: the facts about each entity with their periods, and contradictions among them.
 
 
 class OfFacts(InProjectThen, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ FACT_OPERATIONS = (
 )
 
 
-# Goals: what is wanted and not yet reached, and the milestones on the way.
+# Goals: the open goals, and the milestones on the way.
 #
 # A goal is a memory of the kind goal: it is set, changed and forgotten as memories are.
 
@@ -187,7 +187,7 @@ def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
 
 def list_lessons(call: Call[OfLessons, Nothing]) -> Reply:
     tenant, conditions = call.tenant, _filter(call)
-    tenant.notes.write_if_possible()  # what was told until now is counted
+    tenant.notes.write_if_possible()  # so that the latest deliveries are counted
     statistics = tenant.reader.answer(
         lambda view: lesson_stats.statistics(view, tenant.log, conditions)
     )
@@ -248,7 +248,7 @@ OPERATIONS = (
 )
 
 
-# The graph of what the memories name: its entities by their names, and what lies around one.
+# The graph of the entities named in memories, and the neighbourhood of an entity.
 
 EntityName = Annotated[
     str,

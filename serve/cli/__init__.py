@@ -1,5 +1,5 @@
 """
-The command line `mnemolog`: each command parses, calls one function of ours and prints.
+The command line `mnemolog`: each command parses its arguments, calls one function and prints.
 
 Nothing heavy is imported before a command needs it, so that `mnemolog --help` and the shell's
 completion answer at once.

@@ -1,4 +1,4 @@
-"""`python -P -m serve.cli`: the command line where nothing was installed."""
+"""`python -P -m serve.cli`: the command line without an installation."""
 
 from serve.cli import main
 

@@ -2,7 +2,7 @@
 Commands that connect agents: `connect`, `disconnect`, `plugin`, `mcp`, `hook` and `lessons`.
 
 The first three edit the settings of agent hosts. Hosts run `mcp` and `hook` themselves. `lessons`
-shows what the hooks said and whether it was followed.
+shows the lessons that hooks delivered and whether they were followed.
 """
 
 import os
@@ -76,10 +76,10 @@ def connect(
         connecting.plan_connection(host, machine, install, rules=not no_rules) for host in hosts
     ]
     _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
-    if not dry_run:  # the first prompt has a place, and an answer without a server
+    if not dry_run:  # so that the first prompt can be recorded, and answered without a server
         environment.make_tenant(settings)
     finding = checkup.server(settings)
-    if finding.severity != "ok":  # what hosts post would go elsewhere
+    if finding.severity != "ok":  # the hosts' requests would go elsewhere
         output.note(f"note: {finding.what}: {finding.cure}")
 
 
@@ -223,7 +223,7 @@ def _difference(plan: "ConnectionPlan") -> list[str]:
 
 
 def _notes(plan: "ConnectionPlan") -> "Iterator[str]":
-    """Yield the notes for a person whose host is connected now."""
+    """Yield the notes for a person whose host was just connected."""
     from serve.connect.checkup import find_exposed_files
 
     if plan.is_taken:
@@ -271,7 +271,7 @@ def mcp(context: click.Context, as_json: bool) -> None:
 
 # hook: one event, answered in this process from the files
 
-HOOK_DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
+HOOK_DEADLINE_S = 1.5  # from the end of the imports; the waiting client gives up soon after
 MOST_EVENT_BYTES = 4 << 20
 
 
@@ -289,7 +289,7 @@ def hook(env: Environment, /, host: str, delivery: str, as_json: bool) -> None:
     settings = env.settings()
     environment.current_tenant(
         settings
-    )  # a new user has none: that is said before half a second of imports
+    )  # a new user has none: that error must not wait for half a second of imports
     event = sys.stdin.buffer.read(MOST_EVENT_BYTES + 1)
     answer = _answer_event(settings, host, event, delivery)
     if answer is not None or as_json:
@@ -318,11 +318,11 @@ def _answer_event(
         return answer
     finally:
         hooks.close()
-        tenants.close()  # writes what was noted
+        tenants.close()  # writes the pending notes
 
 
 def _open_tenants(settings: "Settings") -> "OpenTenants":
-    """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
+    """Return the tenants without upkeep or builds; a model that takes long to load is not used."""
     from serve.reader.snapshots import no_embedder
     from serve.recall.query_embedder import QueryEmbedder
     from serve.server.open_tenants import OpenTenants
@@ -339,7 +339,7 @@ def _open_tenants(settings: "Settings") -> "OpenTenants":
 
 # lessons
 
-_LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
+_LEAST = 4  # letters of a draft's id that are shown; more if two begin alike
 
 
 @click.group(
@@ -433,7 +433,7 @@ def _statistics(
 
 
 def _draft_ids(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...]) -> list[str]:
-    """Return the drafts that are meant; raise NotFound or InvalidInput, before any is changed."""
+    """Return the drafts with these prefixes; raise NotFound or InvalidInput before any change."""
     waiting = [row["id"] for row in _statistics(settings, log, None).drafts]
     return list(dict.fromkeys(_draft_id(log, waiting, prefix.upper()) for prefix in prefixes))
 
@@ -445,7 +445,7 @@ def _draft_id(log: "EventLog", waiting: list[str], prefix: str) -> str:
     if ids:
         raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more letters of the id")
     if log.present_ids([prefix]):
-        return prefix  # answered before: saying it again says how
+        return prefix  # answered before: repeating the answer reports it
     raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
 
 

@@ -1,8 +1,8 @@
 """
-Types of arguments: what Tab completes them with, and the answer to a word that none is.
+Types of arguments: their completions for Tab, and the errors for invalid words.
 
-Completion runs at every Tab: it reads the log and nothing that is slow to import, says nothing and
-never fails.
+Completion runs at every Tab: it reads the log, imports nothing slow, prints nothing and never
+fails.
 """
 
 import re
@@ -32,17 +32,17 @@ from store.log.event_kinds import (
 if TYPE_CHECKING:
     from store.log.events import Event
 
-MOST_ITEMS = 40  # that Tab offers
-MOST_ASKED = 1_000  # past recalls that judge a change, unless more are asked for
-_FAR = 8  # letters of an id, from which all are looked for, not only the newest
+MOST_ITEMS = 40  # completions of one Tab
+MOST_ASKED = 1_000  # past recalls that judge a change, unless more are requested
+_FAR = 8  # letters of an id, from which on all events are searched, not only the newest
 _HELP_WIDTH = 60
 
-# from the environment and the letters typed to values and what each is
+# from the environment and the letters typed to values and their descriptions
 Find = Callable[[Environment, str], Iterable[tuple[str, str]]]
 
 
 class Choice(click.Choice[str]):
-    """One of a few words; a typing error is answered with the word that is near."""
+    """One of a few words; the error for a mistyped word suggests the nearest one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
@@ -58,10 +58,10 @@ RECORDED_KIND = Choice(RECORDED_KINDS)
 
 
 def parse_settings(changes: Iterable[str], profile: str | None) -> dict[str, str]:
-    """Return the values of `--set` and `--profile`, by name; raise UsageError for what is no
+    """Return the values of `--set` and `--profile`, by name; raise UsageError unless each change is
     KEY=VALUE.
 
-    A note names the settings that have no effect any more.
+    A note names the settings that no longer have an effect.
     """
     values: dict[str, str] = {}
     for change in changes:
@@ -75,7 +75,7 @@ def parse_settings(changes: Iterable[str], profile: str | None) -> dict[str, str
 
 
 class Named(click.ParamType[str]):
-    """A name or id, taken as it is typed, that Tab completes."""
+    """A name or id, taken as typed, that Tab completes."""
 
     def __init__(self, name: str, find: Find) -> None:
         self.name = name
@@ -93,7 +93,7 @@ class Named(click.ParamType[str]):
 
 
 class ProjectName(Named):
-    """A project's name. The end of one is enough: `httpx` for github.com/encode/httpx."""
+    """A project's name. Its end is enough: `httpx` for github.com/encode/httpx."""
 
     def __init__(self, *, may_be_new: bool = False) -> None:
         super().__init__("project", _projects)
@@ -105,7 +105,7 @@ class ProjectName(Named):
         if ctx is None or env is None or ctx.resilient_parsing:
             return name
         projects: list[str] = []
-        with suppress(MnemologError, OSError):  # the command itself says what is wrong
+        with suppress(MnemologError, OSError):  # the command itself reports the error
             projects = known_projects(env)
         if not projects or name in projects:
             return name
@@ -124,7 +124,7 @@ class ProjectName(Named):
 
 
 def known_projects(env: Environment) -> list[str]:
-    """Return the projects that memories are of, the last used first; raise NotFound, LogError."""
+    """Return the projects of all memories, last used first; raise NotFound, LogError."""
     from store.log.log_queries import projects
 
     with environment.open_log(env.settings_and_fault()[0]) as log:
@@ -132,7 +132,7 @@ def known_projects(env: Environment) -> list[str]:
 
 
 def _is_end(name: str, project: str) -> bool:
-    """True if `name` is the last parts of a project's name, or a local one's folder."""
+    """Return True if `name` is the last parts of a project's name, or a local project's folder."""
     folded, whole = name.casefold(), project.casefold()
     return whole.endswith(f"/{folded}") or whole.partition("@")[0] == folded
 
@@ -142,7 +142,7 @@ def _did_you_mean_end(name: str, projects: Iterable[str]) -> str:
     return "".join(f" Did you mean {by_end[end]!r}?" for end in closest(name, by_end))
 
 
-# What Tab finds
+# The completions
 
 
 def _projects(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
@@ -182,7 +182,7 @@ def _lessons(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
 
 
 def _events(*kinds: str) -> Find:
-    """Return a finder of events of some kinds: the newest, all once enough letters are typed."""
+    """Return a finder of events of some kinds: the newest, or all once enough letters are typed."""
 
     def find(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
         from store.log.log_queries import newest_events
@@ -214,7 +214,7 @@ def _summary(event: "Event") -> str:
 
 
 PROJECT = ProjectName()  # of a question
-NEW_PROJECT = ProjectName(may_be_new=True)  # of what is written
+NEW_PROJECT = ProjectName(may_be_new=True)  # of a new memory
 TENANT = Named("tenant", _tenants)
 HOST = Named("host", _hosts)
 JOB = Named("job", _jobs)

@@ -1,7 +1,7 @@
 """
-Commands that ask and answer back: `recall`, `ask`, `why`, `rate` and `pending`.
+Commands that query the memory and rate its answers: `recall`, `ask`, `why`, `rate` and `pending`.
 
-A running server answers where it can; else this process does, with the same result.
+A running server answers if it can; otherwise this process does, with the same result.
 """
 
 import subprocess
@@ -65,7 +65,7 @@ _RECALL_OPTIONS = (
 
 
 def _recall_options(command: Command) -> Command:
-    """Add what `recall` and `why` both take."""
+    """Add the options of both `recall` and `why`."""
     for option in reversed(_RECALL_OPTIONS):
         command = option(command)
     return command
@@ -112,7 +112,7 @@ def _asked_project(settings: Settings, options: dict[str, Any]) -> str | None:
 def _keep(
     settings: Settings, log: EventLog, payload: dict[str, Any], receipt: "Event | None"
 ) -> None:
-    """Have the receipt of an answer kept, by the server that gave it, or by us."""
+    """Store the receipt of an answer, through the server that gave it, or in this process."""
     if receipt is None and "recall" in payload:  # of a server
         environment.keep_receipt(settings, payload["recall"])
     elif receipt is not None:
@@ -172,7 +172,7 @@ def ask(
 
 
 def _split(settings: Settings, question: str, *, no_model: bool) -> tuple[Sequence[str], str]:
-    """Return the parts of a question, and who found them: the rules, or a model by its name."""
+    """Return the parts of a question and their finder: the rules, or a model by its name."""
     from serve.recall.question_parts import split_question
 
     if settings.choices.llm.may_serve("questions") and not no_model:
@@ -273,7 +273,7 @@ def _request_body(
     include_archived: bool,
     **options: Any,
 ) -> dict[str, Any]:
-    """Return the request as HTTP takes it; raise InvalidInput or InvalidName."""
+    """Return the body of the HTTP request; raise InvalidInput or InvalidName."""
     return options | {
         "query": output.encodable(query),
         "project": environment.project_or_default(settings, project, none=all_projects),
@@ -295,9 +295,9 @@ def _request(question: dict[str, Any]) -> "RecallRequest":
 def _answer(
     settings: Settings, log: EventLog, query: str, known_at: str | None, **options: Any
 ) -> "tuple[dict[str, Any], Event | None]":
-    """Return the answer; where this process gives it, the receipt too, if one is to be kept.
+    """Return the answer, and its receipt if this process gave it and one is to be kept.
 
-    The past is asked here, and leaves none.
+    Questions about the past are answered here, and leave no receipt.
     """
     if known_at is None:
         question = _request_body(settings, query, environment.now(), **options)
@@ -306,7 +306,7 @@ def _answer(
             return payload, None
     else:
         options["touch"] = False
-    from serve.recall.request import Asker, answer  # not where a server answers: it takes long
+    from serve.recall.request import Asker, answer  # not needed if a server answers: it takes long
     from store.shared.tree import SharedTrees
 
     with environment.known(settings, log, known_at) as here:
@@ -335,7 +335,7 @@ def _print_hits(log: EventLog, payload: dict[str, Any], question: str, project: 
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
         by = hit.get("trust", "user")
-        # an episode names who said each of its parts
+        # an episode names the speaker of each of its parts
         is_plain = by in MAY_RULE or (by == "tool" and hit["kind"] == EPISODE)
         whose = "" if is_plain else f" (said by {by})"
         if is_shared:

@@ -1,5 +1,5 @@
 """
-Bulk changes by a command: print what they do to past answers, and how to undo them.
+Bulk changes by a command: their effect on past answers, and how to undo them.
 """
 
 from collections.abc import Iterator
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from store.log.events import Event
     from store.plans.plans import Plan
 
-_FEWEST = 10  # events: fewer are not looked at, so that small changes load nothing
+_FEWEST = 10  # events: smaller changes are not checked, so that they load nothing
 
 
 @contextmanager
 def watch(settings: "Settings", log: "EventLog", what: str, *, asks: bool) -> "Iterator[None]":
-    """Keep what is written meanwhile as one change, if it is bulk: say what past answers lose and
-    how to undo it all. With `asks`, a person who is there is asked where they lose too much.
+    """Keep the events written in the block as one change, if it is bulk: print the loss in past
+    answers and how to undo it all. With `asks`, ask a person, if present, when they lose too much.
 
-    What an error or an interrupt ended halfway is kept as well. Where the person says no it is
-    undone, and the command ends.
+    Changes cut short by an error or an interrupt are kept as well. If the person declines, the
+    change is undone, and the command ends.
     """
     with log.collect() as events:
         try:
             yield
-        except BaseException:  # an interrupt too: what was written is kept, then it goes on
+        except BaseException:  # an interrupt too: the written events are kept, then it is re-raised
             _keep(settings, log, what, events)
             raise
     plan = _keep(settings, log, what, events)
@@ -56,7 +56,7 @@ def _keep(settings: "Settings", log: "EventLog", what: str, events: "list[Event]
         return None
     plan: Plan | None
     if log_queries.nth_newest(log, "recalled", EVER, 0) is None:
-        # nobody was ever answered: nothing can be lost, and nothing is opened to look for it
+        # no past answers: nothing can be lost, and nothing is opened to check
         notes = [f"{what}: {plural(touched, 'memory')}"]
         plan = plans.keep_bulk(log, notes, [event.id for event in events], now)
     else:
@@ -73,8 +73,8 @@ def _keep(settings: "Settings", log: "EventLog", what: str, events: "list[Event]
 
 
 def show(log: "EventLog", plan: "Plan") -> None:
-    """Print the effect of a bulk change on past answers, those that lose most first, and how to
-    undo it; on standard error, so that no script reads it as a result.
+    """Print the effect of a bulk change on past answers, worst losses first, and how to undo it; on
+    standard error, so that no script reads it as a result.
     """
     id_, diff = plan.id[:SHORT], plan.body.replay
     for note in plan.body.notes:
@@ -97,7 +97,7 @@ def _show_lost(log: "EventLog", id_: str, diff: "ReplayDiff") -> None:
 
 
 def confirm(log: "EventLog", plan: "Plan") -> None:
-    """Ask a person whether a change stays; else undo it, and end the command."""
+    """Ask a person whether to keep a change; if not, undo it and end the command."""
     from store.plans import plans
 
     if not click.confirm("Keep this change?", default=None, err=True):
@@ -107,7 +107,7 @@ def confirm(log: "EventLog", plan: "Plan") -> None:
 
 
 def _note_undone(log: "EventLog", what: str) -> None:
-    """Name the undone bulk changes because of which nothing is imported again."""
+    """Name the undone bulk changes whose memories are not imported again."""
     from store.plans import plans
 
     for plan in plans.every(log) if log.undone_ids(log.head()) else ():

@@ -1,4 +1,4 @@
-"""`mnemolog embedder`: which models turn texts into vectors, and how well they do."""
+"""`mnemolog embedder`: the models that turn texts into vectors, and their quality."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home.config import Settings
 
-# docs/recall.md and docs/embedders.md say how these were measured
+# docs/recall.md and docs/embedders.md describe the measurements
 _LEXICAL = "needs no model, and finds texts that share words or parts of words with the query"
 _SENTENCES = (
     "it finds by meaning. On English conversations and issues some 75 % of what answers a question "
@@ -171,7 +171,7 @@ def _installed(settings: Settings) -> list[dict[str, Any]]:
 
 
 def _catalog(settings: Settings) -> list[dict[str, Any]]:
-    """Return `lexical` and the models we measured, with how each is installed (None: it is not)."""
+    """Return `lexical` and the measured models, each with its installed name or None."""
     from store.embedders import model_catalog
 
     lexical = {
@@ -206,7 +206,7 @@ def _catalog_row(model: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _recommend(settings: Settings) -> tuple[str, str, str]:
-    """Return the embedder to take, why, and what to do."""
+    """Return the recommended embedder, the reason, and the next step."""
     from importlib.util import find_spec
 
     from store.embedders.installed_models import installed_models

@@ -1,4 +1,4 @@
-"""`mnemolog embedder switch`: another model, embedded, judged and swapped; and what that costs."""
+"""`mnemolog embedder switch`: embed with another model, judge it and swap; and the cost of that."""
 
 import sys
 import time
@@ -91,7 +91,7 @@ def switch(
 
 
 class _Outcome(msgspec.Struct, frozen=True):
-    """The outcome of a switch, and the exit code. `plan` is the one that judged it."""
+    """The outcome of a switch, and the exit code. `plan` is the plan that judged it."""
 
     text: str
     code: int = 0
@@ -114,7 +114,7 @@ class _Outcome(msgspec.Struct, frozen=True):
 def _switch(
     env: Environment, name: str, budget: float | None, *, force: bool, quiet: bool
 ) -> _Outcome:
-    """Embed, judge, build and so publish; or serve what was served with the embedder before."""
+    """Embed, judge, build and so publish; or serve the kept snapshot of the embedder."""
     from store.embedders.embedder import make_embedder
     from store.home import config
     from store.plans import proposals
@@ -144,7 +144,7 @@ def _switch(
                 text = f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the "
                 text += "answers; --force switches all the same"
                 return _Outcome(text, FAILED, embedded=done, plan=plan.id)
-            # what differs was shown: the log keeps which checks that overrides
+            # the differences were shown: the log keeps which checks that overrides
             proposals.accept(log, plan.id, environment.now(), force=True)
         code = processes.build(env.settings(), quiet=quiet)
         if code and plan is not None:
@@ -155,13 +155,14 @@ def _switch(
     return _Outcome(text + "goes back at once", code, True, done, plan=plan.id if plan else None)
 
 
-# Another model brings other memories, and that is why one switches: the checks of a plan that count
-# those are told, and these refuse. How well it knows meanings was told before it was confirmed.
+# Another model returns other memories, and that is the reason to switch: of a plan's checks only
+# these refuse it, and the others are printed. Its grasp of meaning was reported before the switch
+# was confirmed.
 _REFUSING = frozenset({"ratings", "canaries", "expected"})
 
 
 def _judge(settings: Settings, log: "EventLog", steps: "Sequence[Step]", *, quiet: bool) -> "Plan":
-    """Return the plan of a switch, with what it does to past recalls; say that."""
+    """Return the plan of a switch, with its effect on past recalls; print that."""
     from serve.evaluation import drift
     from store.log import receipts
     from store.plans import plans
@@ -180,10 +181,10 @@ def _judge(settings: Settings, log: "EventLog", steps: "Sequence[Step]", *, quie
 def embed_ahead(
     settings: Settings, log: "EventLog", name: str, budget: float | None = None, *, quiet: bool
 ) -> tuple[int, int]:
-    """Embed what has no vector by a model yet, for some minutes at most; return how many texts are
-    done, and of how many. What is done is kept for the build.
+    """Embed the texts that have no vector by a model yet, for at most `budget` minutes; return the
+    number of texts done and the total. Finished vectors are kept for the build.
 
-    Raise EmbedderError where the model does not answer.
+    Raise EmbedderError if the model does not answer.
     """
     from store.embedders.embedder import make_embedder
     from store.maintenance import embedder_switch
@@ -192,7 +193,7 @@ def embed_ahead(
     began, done, total = time.monotonic(), 0, 0
     embedder, tenant = make_embedder(name, settings.home), environment.current_tenant(settings)
     if embedder.is_cheap:
-        return 0, 0  # a build does it by the way
+        return 0, 0  # a build embeds them in passing
     tell = ProgressEstimate("embedded", output.note)
     for done, total in embedder_switch.embed_ahead(tenant, log, embedder):
         if not quiet:
@@ -203,8 +204,8 @@ def embed_ahead(
 
 
 def make_true(env: Environment, log: "EventLog", name: str, *, quiet: bool) -> int:
-    """Answer with the embedder that was just set: at once with what is kept of it, where nothing
-    was erased since; else build. Return the exit code.
+    """Answer with the embedder that was just set: at once from its kept snapshot, if nothing was
+    erased since; else build. Return the exit code.
     """
     from store.embedders.embedder import make_embedder
     from store.maintenance import build, embedder_switch
@@ -214,13 +215,13 @@ def make_true(env: Environment, log: "EventLog", name: str, *, quiet: bool) -> i
     embedder_switch.serve_again(tenant, log, embedder, environment.now())
     served = build.current_manifest(tenant)
     if served is not None and served.embedder == embedder.model:
-        return 0  # perhaps a server was first; what happened since lies over it until a build
+        return 0  # perhaps a server was first; later events are overlaid on it until a build
     embed_ahead(settings, log, name, quiet=quiet)
     return processes.build(settings, quiet=quiet)
 
 
 def absolute_name(settings: Settings, name: str) -> str:
-    """Return the setting of a name: of a folder its whole path, of a model its installed name."""
+    """Return the setting of a name: a folder's absolute path, a model's installed name."""
     from store.embedders import model_catalog
 
     kind, _, rest = name.partition(":")
@@ -243,10 +244,10 @@ def trial_fields(tried: "Trial") -> dict[str, Any]:
 
 
 def may_send(settings: Settings, name: str, *, is_agreed: bool, can_ask: bool) -> bool:
-    """True if memories may be embedded with a model, to try it: one that runs elsewhere is sent
-    their texts, so the cost is shown and a person asked first.
+    """Return True if a model may embed memories as a trial: a remote model is sent their texts, so
+    the cost is shown and a person asked first.
 
-    Raise InvalidInput where nobody can be asked.
+    Raise InvalidInput if nobody can be asked.
     """
     from store.embedders.embedder import make_embedder
 
@@ -263,20 +264,20 @@ def _confirm() -> bool:
         return click.confirm("go on?")
     except click.Abort:
         if sys.stdin.isatty():
-            raise  # somebody was there, and left
+            raise  # a person was there, and left
         raise click.UsageError("no terminal to ask on: add --yes") from None
 
 
 def _cost(settings: Settings, name: str) -> dict[str, Any]:
     """Return the cost of a switch: texts, seconds and dollars (None: not known).
 
-    Raise ConfigError for a wrong name, EmbedderError where the model does not answer: then nothing
-    is changed.
+    Raise ConfigError for a wrong name, EmbedderError if the model does not answer: then nothing is
+    changed.
     """
     from store.embedders.embedder import make_embedder
     from store.embedders.installed_models import estimate_seconds, try_model
 
-    model = make_embedder(name)  # without a home: nothing is taken from what was known of it
+    model = make_embedder(name)  # without a home: earlier facts about it are not used
     texts = _texts(settings, model)
     dollars: float | None = 0.0
     if not model.is_local:
@@ -294,7 +295,7 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
 
 
 def _texts(settings: Settings, model: "Embedder") -> list[str]:
-    """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
+    """Return the distinct texts of the chosen tenant that a model embeds, from its current log."""
     from store.index.vectors import distinct_texts
     from store.log.event_log import EventLog
     from store.memories.memories_projection import MEMORIES_PROJECTION

@@ -1,8 +1,8 @@
 """
-Environment: the home and tenant a command works on, its log, and the server that runs for it.
+Environment: the home and tenant a command works on, its log, and the home's running server.
 
 The server has the model and the snapshots open; a command that loads them itself takes ten times as
-long. What the server does not answer, for whatever reason, the command does itself, so its output
+long. If the server does not answer, for any reason, the command does the work itself, so its output
 and its errors are the same either way.
 """
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """The options before the command; None where they were not given."""
+    """The options before the command; None if not given."""
 
     home: str | None = None
     tenant: str | None = None
 
     def settings(self) -> Settings:
-        """Return the settings as seen from here, and say so if a project's name is ignored, or a
-        variable sets nothing; raise ConfigError.
+        """Return the settings for the current folder, and note an ignored project name or a
+        variable that sets nothing; raise ConfigError.
         """
         settings = self._load(Path.cwd())
         for note in filter(None, (*settings.unknown_variables, settings.ignored_project)):
@@ -52,9 +52,9 @@ class Environment(msgspec.Struct, frozen=True):
         return settings
 
     def settings_and_fault(self) -> tuple[Settings, str]:
-        """Return the settings, and what is wrong with a project's file where they go without it.
+        """Return the settings, and the fault of a project's file if they go without it.
 
-        Raise ConfigError where the user's own cannot be read.
+        Raise ConfigError if the user's own file cannot be read.
         """
         try:
             return self._load(Path.cwd()), ""
@@ -75,14 +75,14 @@ def machine() -> "Machine":
 
 
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
-    """Return the program, home and key that hosts use; without a token the key opens nothing."""
+    """Return the program, home and key that hosts use; without a token the key is invalid."""
     from serve.hosts.host import Install
     from store.home.http_access import owner_token
 
     has_token = makes_token or settings.token_file.exists()
     is_own = settings.origin.get("tenant") == "environment"  # else the server knows it too
     return Install(
-        python=os.path.abspath(sys.executable),  # not resolved: a link into an environment is it
+        python=os.path.abspath(sys.executable),  # not resolved: a link selects its environment
         code=Path(__file__).absolute().parents[1],
         home=settings.home.absolute(),
         tenant=settings.choices.tenant if is_own else None,
@@ -94,7 +94,7 @@ def install(settings: Settings, *, makes_token: bool = False) -> "Install":
 
 def presence() -> Presence:
     """Return the caller of this command: a person at a terminal, an agent, or a program."""
-    # none of the three is there under `pythonw`
+    # all three are missing under `pythonw`
     streams = [stream for stream in (sys.stdin, sys.stdout, sys.stderr) if stream is not None]
     has_terminal = any(not stream.closed and stream.isatty() for stream in streams)
     return find_presence(
@@ -103,27 +103,27 @@ def presence() -> Presence:
 
 
 def can_ask() -> bool:
-    """True if a person is there to read a question and to answer it."""
+    """Return True if a person is there to read a question and to answer it."""
     return sys.stdin.isatty() and sys.stdout.isatty() and presence().is_person
 
 
 def now() -> int:
-    """Return microseconds UTC."""
+    """Return the current time in microseconds UTC."""
     return time.time_ns() // 1000
 
 
 def current_tenant(settings: Settings) -> Tenant:
-    """Return the tenant asked for; raise InvalidName or NotFound."""
+    """Return the chosen tenant; raise InvalidName or NotFound."""
     name = settings.choices.tenant
     try:
         return tenants.find_tenant(settings.home, name)
-    except NotFound as error:  # who has the home may know its tenants, which no token may
+    except NotFound as error:  # the home's owner may know its tenants, unlike the holder of a token
         hint = did_you_mean(name, [tenant.name for tenant in tenants.list_tenants(settings.home)])
         raise NotFound(f"{error}.{hint}" if hint else str(error)) from error
 
 
 def make_tenant(settings: Settings) -> tuple[Tenant, bool]:
-    """Make the home and the tenant's log where they are missing; return whether it did."""
+    """Make the home and the tenant's log if missing; return the tenant, and True if new."""
     tenant = tenants.tenant(settings.home, settings.choices.tenant)
     is_new = not tenant.exists
     try:
@@ -138,22 +138,22 @@ def make_tenant(settings: Settings) -> tuple[Tenant, bool]:
 
 
 def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
-    """Return the chosen tenant's log; raise NotFound where it was never made.
+    """Return the chosen tenant's log; raise NotFound if it was never made.
 
-    With `waits` it may be one that cannot be opened: see EventLog.
+    With `waits` the log may be one that cannot be opened: see EventLog.
     """
     return EventLog(current_tenant(settings).log, waits=waits)
 
 
 def open_if_made(settings: Settings) -> "AbstractContextManager[EventLog | None]":
-    """Return the chosen tenant's log; None where it was never made."""
+    """Return the chosen tenant's log; None if it was never made."""
     has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
     return open_log(settings) if has_log else nullcontext()
 
 
 def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None) -> "Reader":
-    """Return the chosen tenant's memory, or another's, to ask without a server; in an agent's shell
-    what is held back from agents stays so.
+    """Return a reader of the chosen tenant, or another, without a server; in an agent's shell,
+    memories held back from agents stay hidden.
     """
     from serve.reader.memory_json import for_agents
     from serve.reader.reader import Reader
@@ -169,9 +169,9 @@ def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None)
 
 @contextmanager
 def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Iterator["Known"]:
-    """Give the memory as it is known, or as it was at a place in its log.
+    """Yield the memory as it is known, or as it was at a place in its log.
 
-    Raise InvalidInput where a text names no such place.
+    Raise InvalidInput if `known_at` names no such place.
     """
     from serve.reader.reader import Known
 
@@ -193,7 +193,7 @@ def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Ite
 def open_known(
     settings: Settings, known_at: str | None = None
 ) -> "Iterator[tuple[EventLog, Known]]":
-    """Give the chosen tenant's log, and its memory as `known` does."""
+    """Yield the chosen tenant's log, and its memory as `known` does."""
     with open_log(settings) as log, known(settings, log, known_at) as here:
         yield log, here
 
@@ -208,7 +208,7 @@ def open_or_make(settings: Settings) -> EventLog:
 def project_or_default(settings: Settings, project: str | None, *, none: bool) -> str | None:
     """Return the project that is meant: the one given, the settings', or the directory's.
 
-    `none` says that no project is meant. Raise InvalidName for a name we refuse.
+    `none` means no project. Raise InvalidName for an invalid name.
     """
     if project is not None and none:
         raise InvalidInput("--project cannot be combined with the option for no project")
@@ -219,14 +219,14 @@ def project_or_default(settings: Settings, project: str | None, *, none: bool) -
 
 
 def check_settable(settings: Settings, name: str) -> None:
-    """Raise InvalidInput where something else sets a setting, over what a command could keep."""
+    """Raise InvalidInput if a source that overrides the user's file sets a setting."""
     if (origin := settings.origin.get(name, "")) not in ("", str(settings.user_file)):
         where = f"MNEMOLOG_{name.upper()}" if origin == "environment" else origin
         raise InvalidInput(f"{where} sets {name}, over what this command could set: take it out")
 
 
 def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
-    """Keep that a copy of a tenant was made, so that the receipt of an erasing names it."""
+    """Record that a tenant was copied, so that the receipt of an erasure names the copy."""
     from store.maintenance.erase_receipt import record_copy
 
     try:
@@ -240,12 +240,12 @@ def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
 # The server of this home
 
 _PATIENCE_S = 10.0  # for an answer: a model may still be loading
-_READ_S = 2.0  # for what is only read
+_READ_S = 2.0  # for reads
 
 
 def _living_server(settings: Settings) -> "Server | None":
-    """Return the server of this home, None where it has ended: another program may have its port
-    by now, and must not be sent the owner's token.
+    """Return this home's server, None if it has ended: another program may have its port by now,
+    and must not be sent the owner's token.
     """
     from store.home.registry import is_held, read_registry
 
@@ -255,8 +255,8 @@ def _living_server(settings: Settings) -> "Server | None":
 def ask_server(
     settings: Settings, method: str, path: str, fields: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the answer of this home's server; None where none runs under these settings, or it
-    does not answer with success: the command then reads the memory itself.
+    """Return the answer of this home's server; None if none runs under these settings, or it does
+    not answer with success: the command then reads the memory itself.
     """
     server = _living_server(settings)
     if server is None or server.answers_by != settings.choices.answers_by:
@@ -272,20 +272,20 @@ def ask_server(
     try:
         status, data = request_as_owner(settings, server, method, path, patience_s, fields)
         return msgspec.json.decode(data) if status == HTTPStatus.OK else None
-    except (ConfigError, msgspec.DecodeError):  # whatever answers on that port
+    except (ConfigError, msgspec.DecodeError):  # or another program on that port
         return None
 
 
 def keep_receipt(settings: Settings, id_: str) -> None:
-    """Have the server write a receipt before it would: who ends next may rate it at once."""
+    """Have the server write a receipt at once: the next command may rate it."""
     if (server := _living_server(settings)) is not None:
         path = f"/v1/receipts/{id_}?tenant={settings.choices.tenant}"
-        with suppress(ConfigError):  # it is written a little later
+        with suppress(ConfigError):  # on failure it is written a little later
             request_as_owner(settings, server, "GET", path, _PATIENCE_S)
 
 
 def _quoted_cwd() -> str:
-    """Return our directory as a header tells it; "" where it was removed under our feet."""
+    """Return the working directory, quoted for a header; "" if it no longer exists."""
     from urllib.parse import quote
 
     try:
@@ -302,8 +302,8 @@ def request_as_owner(
     timeout_s: float,
     body: Mapping[str, Any] | None = None,
 ) -> tuple[int, bytes]:
-    """Return the status and body of what a server answers the owner; raise ConfigError for none."""
-    import http.client  # 30 ms, and the package's client twice that: only where there is a server
+    """Return the status and body of a server's response to the owner; raise ConfigError."""
+    import http.client  # 30 ms, and the package's client twice that: only if there is a server
 
     from store.home.http_access import owner_token
     from store.home.registry import HOST

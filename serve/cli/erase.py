@@ -132,7 +132,7 @@ def erase(
 
 
 def _read_secret() -> str:
-    """Return a secret as it is typed unseen, or the line of it that stands on stdin."""
+    """Return a secret typed without echo, or the one line on stdin."""
     from store.text import fingerprints
 
     is_asked = sys.stdin.isatty()
@@ -146,7 +146,7 @@ def _read_secret() -> str:
 def _who() -> str:
     try:
         return getpass.getuser()
-    except (ImportError, KeyError, OSError):  # the system knows no name for us
+    except (ImportError, KeyError, OSError):  # the system has no name for us
         return "somebody"
 
 
@@ -185,7 +185,7 @@ def _select(
 
 
 def _session(log: "EventLog", prefix: str) -> str:
-    """Return the one session whose id starts so; raise NotFound, or InvalidInput for several."""
+    """Return the one session whose id has a prefix; raise NotFound, or InvalidInput for several."""
     from store.log import erasing
 
     sessions = erasing.sessions_like(log, prefix) if prefix else []
@@ -228,8 +228,8 @@ def _print_plan(log: "EventLog", planned: "Reach", verb: str) -> None:
 
 
 def _build_anew(settings: "Settings", name: str) -> None:
-    """Have the memory built and what was served before dropped; where no build is published, what
-    is served goes all the same.
+    """Rebuild the memory and drop the earlier snapshots; if no build is published, drop the
+    published snapshot all the same.
     """
     from store.maintenance import erase
 
@@ -244,7 +244,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
 
 
 def _drop_mirrors(settings: "Settings", tenant: "Tenant") -> bool:
-    """Have the copies on other programs' servers deleted; return whether none is left."""
+    """Delete the copies on other programs' servers; return True if none is left."""
     from store.maintenance import build, mirrors
 
     is_all_dropped = True
@@ -262,7 +262,7 @@ def _drop_mirrors(settings: "Settings", tenant: "Tenant") -> bool:
 
 
 def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
-    """Rewrite the replica, if there is one, where the log was; return whether that was done."""
+    """Rewrite the replica, if any, after the log; return False if that remains to be done."""
     from store.home.errors import RemoteError
     from store.replica import parts, replica
     from store.replica.remote import open_remote
@@ -274,7 +274,7 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
     try:
         remote = open_remote(state.url)
         keeper = replica.TenantReplica(tenant, remote)
-        for _ in range(_REPLICA_TRIES):  # a server that sends what we just wrote is soon done
+        for _ in range(_REPLICA_TRIES):  # a server that is sending our last write is soon done
             if (sent := keeper.sync(now, anew=True)) is not None:
                 break
             time.sleep(_REPLICA_PAUSE_S)
@@ -294,8 +294,8 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
 
 
 def _send_erasing(tenant: "Tenant", now: int) -> bool:
-    """Rewrite what this machine sent to where it is synced, and have the other machines told;
-    return whether that was done.
+    """Rewrite this machine's events at its sync place, and have the other machines erase them too;
+    return False if that remains to be done.
     """
     from store.home.errors import RemoteError
     from store.sync import membership
@@ -415,7 +415,7 @@ def quarantine_command(
 
 
 def quarantine_fields(entry: "Held") -> dict[str, str]:
-    """Return a memory in quarantine as JSON has it."""
+    """Return the JSON fields of a memory in quarantine."""
     at = isoformat(entry.at)
     return {"id": entry.id, "since": at, "check": entry.check, "reason": entry.reason}
 

@@ -1,6 +1,6 @@
 """
-What a recall found and why, stage by stage, made of its payload alone: nothing that recalls is
-loaded.
+The results of a recall and the reasons for them, stage by stage, made from its payload alone: the
+recall code is not loaded.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,12 +15,12 @@ from store.text.tokenizer import terms
 
 _NAMED = 3  # copies
 _PART_LINES = 3  # of each part of a turn
-_MARGIN = 11  # in front of it: who said it
+_MARGIN = 11  # in front of it: the speaker
 
 
 def passage_lines(hit: Mapping[str, Any], about: frozenset[str]) -> Iterator[str]:
     """Yield the lines of a hit that have most of a question's terms: a note's sentences; of a turn
-    the prompt, the commands and how they ended, and the agent's answer.
+    the prompt, the commands and their outcomes, and the agent's answer.
     """
 
     def shared(part: str) -> int:
@@ -38,7 +38,7 @@ def passage_lines(hit: Mapping[str, Any], about: frozenset[str]) -> Iterator[str
 
 
 def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell what each stage did, in the order of the stages."""
+    """Yield the lines that describe each stage's work, in the order of the stages."""
     why = payload["why"]
     for notice in payload.get("notices", ()):
         yield f"{'degraded' if payload['degraded'] else 'notice':<12}{notice}"

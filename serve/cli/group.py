@@ -1,13 +1,12 @@
 """
-The group all commands belong to, and the one place where an error becomes a message and an exit
-code.
+The group of all commands, and the one place where an error becomes a message and an exit code.
 
-    0 done, also where nothing was found    3 no such memory or tenant
+    0 done, even if nothing was found       3 no such memory or tenant
     1 a check failed or refused             4 the log could not do it (busy, full, damaged ...)
-    2 what was typed or sent is wrong       75 another build is running (EX_TEMPFAIL, sysexits.h)
+    2 the command or its input is wrong     75 another build is running (EX_TEMPFAIL, sysexits.h)
 
-Ctrl-C ends with 130 and a reader that went away with 141, as the shell reports them; neither says
-anything.
+Ctrl-C exits with 130 and a closed pipe with 141, as the shell reports them; neither prints a
+message.
 """
 
 import os
@@ -48,11 +47,11 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-# sections of a help page: each command's name, and it; or "module.name" in `serve.cli`, where the
-# name is the command or a table of commands by their names, with the first sentence of its help
+# sections of a help page: each command by its name; or "module.name" in `serve.cli`, the name being
+# that of the command or of a table of commands by name, with the first sentence of its help
 Sections = Mapping[str, Mapping[str, tuple[str, str] | click.Command]]
 
-# what people type who know the verb from elsewhere
+# verbs that people know from other programs
 _SYNONYMS = {
     **dict.fromkeys(("add", "remember", "save", "note"), "record"),
     **dict.fromkeys(("search", "find", "query", "ask"), "recall"),
@@ -67,10 +66,10 @@ _SYNONYMS = {
 
 
 class Commands(click.Group):
-    """click's group, in sections, ended by our exit codes; click offers no other seam than `main`.
+    """click's group, in sections, with our exit codes; click offers no other hook than `main`.
 
-    Only the module of the command asked for is imported, and none to list them. `unlisted` commands
-    work and are completed and suggested as the others, but this group's help does not list them.
+    Only the module of the given command is imported, and none to list them. `unlisted` commands
+    work, and are completed and suggested like the others, but this group's help omits them.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Commands(click.Group):
         return command
 
     def summary(self, name: str) -> str:
-        """Return the first sentence of a command's help; raise KeyError for none of that name."""
+        """Return the first sentence of a command's help; raise KeyError for an unknown name."""
         place = self._places[name]
         return place.get_short_help_str(_LONGEST) if isinstance(place, click.Command) else place[1]
 
@@ -134,7 +133,7 @@ class Commands(click.Group):
         click.Command.format_options(self, ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands that begin so: those that are listed, all once a letter is typed."""
+        """Return the commands with a prefix: the listed ones, or all once a letter is typed."""
         names = sorted(self._places) if incomplete else self.list_commands(ctx)
         commands = [
             CompletionItem(name, help=self.summary(name))
@@ -155,7 +154,7 @@ class Commands(click.Group):
         words = list(sys.argv[1:] if args is None else args)
         if words[:1] == ["help"]:
             words = [*words[1:], "--help"]
-        mask = os.umask(0o077)  # whatever is written, here or by a build, is its owner's alone
+        mask = os.umask(0o077)  # files written here or by a build are their owner's alone
         try:
             code = super().main(words, "mnemolog", complete_var, standalone_mode=False, **extra)
         except click.Abort:
@@ -180,13 +179,13 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # what is still buffered has no reader: let the exit's flush succeed
+            # buffered output has no reader: let the exit's flush succeed
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
 
 
 def _name_option(words: Sequence[str], text: str) -> str:
-    """Return msgspec's message with the option as it was typed instead of the field's path."""
+    """Return msgspec's message with the option as typed instead of the field's path."""
     fault, _, path = text.rpartition(" - at `$.")
     name = re.match(r"\w+", path)
     option = f"--{name[0].removesuffix('s').replace('_', '-')}" if name else ""
@@ -205,7 +204,7 @@ def _fail(words: list[str], error: MnemologError) -> int:
 
 
 def _tell_programs(words: list[str], code: str, message: str) -> None:
-    """Print the error as HTTP would send it, where JSON was asked for."""
+    """Print the error in the form of the HTTP API, if JSON was requested."""
     options = words[: words.index("--")] if "--" in words else words
     if "--json" in options:
         body = {"error": {"code": code, "message": message}}

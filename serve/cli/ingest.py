@@ -1,4 +1,4 @@
-"""`mnemolog ingest`: batches that are durable at once and recorded soon; what became of each."""
+"""`mnemolog ingest`: batches that are durable at once and recorded soon; and their outcomes."""
 
 import time
 from itertools import islice
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from store.ingest.queue_file import Job
     from store.log.commands import Draft
 
-A_JOB = 1_000  # drafts of a file that become one
-LOOK_S = 0.1  # between looks at what another process records
+A_JOB = 1_000  # drafts of a file that become one job
+LOOK_S = 0.1  # between looks at a job that another process records
 _REASONS_SHOWN = 5
 
 
 class _OrFile(click.Group):
-    """Commands, and what is none of them is a file: `mnemolog ingest memories.jsonl`."""
+    """A group of commands; any other word is a file: `mnemolog ingest memories.jsonl`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -133,7 +133,7 @@ def _queue(settings: Settings) -> "Queue":
 
 
 def _accept(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
-    """Return the job of a part; where too much waits, after what waits was recorded."""
+    """Return the accepted job of a part; if the queue is full, record pending jobs first."""
     from store.home.instants import new_id
     from store.ingest import batch
 
@@ -149,7 +149,7 @@ def _accept(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
 
 
 def _work_off(queue: "Queue", log: EventLog, jobs: "list[Job]") -> None:
-    """Record until none of some jobs can be now; others, that are due, come with them."""
+    """Record jobs until none of `jobs` can proceed now; other due jobs are recorded too."""
     while any(_may_go_on(queue.get(job.id)) for job in jobs):
         if not _work(queue, log):
             time.sleep(LOOK_S)  # another process has it
@@ -160,7 +160,7 @@ def _may_go_on(job: "Job") -> bool:
 
 
 def _work(queue: "Queue", log: EventLog) -> bool:
-    """Record one job; return whether there was one. Raise LogError as the disk says."""
+    """Record one job; return True if there was one. Raise LogError if the log cannot be written."""
     import random
 
     from store.ingest.job_queue import is_gone, new_owner, record_lease

@@ -1,4 +1,4 @@
-"""Commands for what jobs have learned: `facts`, `routes` and `conflicts`."""
+"""Commands for the results of jobs: `facts`, `routes` and `conflicts`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -222,14 +222,13 @@ def _print_conflicts(payload: Sequence[dict[str, Any]]) -> None:
             output.say(f"   $ {command}")
 
 
-# The router's state as JSON: for each state and level its actions, and what serving another would
-# gain
+# The router's state as JSON: for each state and level its actions, and the gain of serving another
 
 
 def routes_payload(view: "View") -> dict[str, Any]:
-    """Return it as JSON has it: the policy that is served, a row for each action that was ever
-    chosen and for each that is served beside one, and the policies before, the newest first; these
-    two as of the last build.
+    """Return the router's state as JSON: the served policy; a row for each action ever chosen and
+    each that is served beside one; and the earlier policies, newest first. The last two are as of
+    the last build.
     """
     from store.derived.routing import Routes
 
@@ -279,7 +278,7 @@ def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
 
 
 def _estimate(served: "Worth", other: "Worth") -> dict[str, float] | None:
-    """Return the gain of serving the other; None where the log never compared the two."""
+    """Return the gain of serving the other action; None if the log never compared them."""
     if not served.samples or not other.samples:
         return None
     from serve.evaluation.off_policy import gain

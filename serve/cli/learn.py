@@ -55,7 +55,7 @@ def run_job(
     data, _ = child.communicate()
     if child.returncode:
         if as_json:
-            click.echo(data, nl=False)  # the error, as all errors are told to programs
+            click.echo(data, nl=False)  # the error, in the form that programs get
         sys.exit(child.returncode)
     payload: dict[str, Any] = msgspec.json.decode(data)
     id_ = payload.get("plan")
@@ -73,7 +73,7 @@ def run_job(
 
 
 def _print_estimate(payload: dict[str, Any]) -> None:
-    """Print the most that a run would ask of models, and the rest of the budget."""
+    """Print the maximum model usage of a run, and the rest of the budget."""
     for note in payload["notes"]:
         output.say(output.clean(note))
     if not payload["calls"]:
@@ -108,7 +108,7 @@ def _dollars(value: float | None) -> str:
 def _run_archive(
     env: Environment, job: Job, *, compact: bool, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Propose what to archive and write the cold file; with `compact`, only shrink the log."""
+    """Propose memories to archive and write the cold file; with `compact`, only shrink the log."""
     if compact:
         if options["project"] or options["estimate"]:
             raise click.UsageError("--compact works on the whole log: omit the other options")
@@ -141,7 +141,7 @@ def _print_compaction(moved: dict[str, Any], *, dry_run: bool, as_json: bool) ->
 
 
 class JobCommand(msgspec.Struct, frozen=True):
-    """One row. `name` is the command's where it is not the job's; `option` is its own one.
+    """A row. `name` is the command's if it differs from the job's; `option` is its own option.
 
     A group runs the job unless a subcommand is given. With `only_plans` nothing is applied.
     """
@@ -339,7 +339,7 @@ def review(env: Environment, /, as_json: bool) -> None:
 
 
 def _ask_about(log: EventLog, plan: "Plan") -> None:
-    """Ask a person what to do with a plan, until that is known."""
+    """Ask a person what to do with a plan, until they apply or leave it."""
     from store.plans import plans
 
     steps, of = plural(len(plan.body.steps), "step"), plural(plan.body.looked_at, "memory")

@@ -135,7 +135,7 @@ def evaluate(
 
 
 def _apply_changes(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
-    """Return the settings with those of `--set` and `--profile`; raise ConfigError."""
+    """Return the settings changed by `--set` and `--profile`; raise ConfigError."""
     return config.change_choices(choices, arguments.parse_settings(changes, profile))
 
 
@@ -151,7 +151,7 @@ def _run(
     with _narrate(len(workspaces)) as tell:
         if keep is not None:
             return run_queries(workspaces, keep, choices, mode, cache=cache, on_progress=tell)
-        # Windows deletes no file that is still mapped
+        # Windows cannot delete a file that is still mapped
         with tempfile.TemporaryDirectory(
             prefix="mnemolog-eval-", ignore_cleanup_errors=True
         ) as home:
@@ -160,7 +160,7 @@ def _run(
 
 @contextmanager
 def _narrate(workspaces: int) -> Iterator[Callable[[str, str], None]]:
-    """Give a function that shows the progress on standard error; without a terminal, nothing."""
+    """Yield a function that shows progress on standard error; without a terminal, nothing."""
     if not sys.stderr.isatty():
         yield lambda workspace, stage: None
         return
@@ -296,7 +296,7 @@ def _number(value: float) -> str:
 
 # replay
 
-_REPLAYED = 1_000  # recalls, unless more are asked for
+_REPLAYED = 1_000  # recalls, unless more are requested
 
 
 @click.command(
@@ -334,7 +334,7 @@ def replay(
     env: Environment = context.obj
     settings = env.settings()
     start = micros(formatting.parse_time(since, environment.now())) if since else None
-    _apply_changes(settings.choices, changes, None)  # what is wrong in them is said at once
+    _apply_changes(settings.choices, changes, None)  # errors in them are reported at once
     model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
     with environment.open_log(settings) as log:
         events = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
@@ -392,7 +392,7 @@ def print_answer(
     after: "Sequence[str]",
     say: "Callable[[str], None]" = output.say,
 ) -> None:
-    """Print a recall and how its answer changed."""
+    """Print a recall and the changes of its answer."""
     from serve.reports.proposal_rendering import answer_diff
 
     diff = answer_diff(log, recall, before, after)

@@ -1,7 +1,7 @@
 """
-What the terminal shows: JSON for programs, short lines and tables for people.
+Terminal output: JSON for programs, short lines and tables for people.
 
-Recalled text comes from anywhere, so it is made harmless before it reaches a terminal.
+Recalled text comes from anywhere, so it is sanitized before it reaches a terminal.
 """
 
 import os
@@ -21,12 +21,12 @@ from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.text import visible_json
 
-# what a colour says, everywhere: all is well, look at this, it failed
+# the meaning of each colour, everywhere: all is well, look at this, it failed
 COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 LINES = 4  # of a memory's text
-_LOST = 10  # characters at the end of a line, where no further word fits
+_LOST = 10  # characters at the end of a line, too few for another word
 PIPED_WIDTH = 200
-_FAINT = ("id", "date", "at")  # columns of a table that stand back
+_FAINT = ("id", "date", "at")  # dimmed columns of a table
 _ID_WIDTH = 26  # of a whole ULID
 _ID_LENGTHS = (10, 12, 14, 16, 18, 20, 22, 24)
 
@@ -54,7 +54,7 @@ def colour(text: str, severity: str) -> str:
 
 
 def faint(text: str) -> str:
-    """Return text that stands back: ids and dates beside what is read."""
+    """Return dimmed text, for ids and dates beside the main text."""
     return click.style(text, dim=True)
 
 
@@ -64,23 +64,23 @@ def note(line: str) -> None:
 
 
 def memory_text(payload: Mapping[str, Any]) -> str:
-    """Return the text of a memory as JSON has it, and whether it is held back or was forgotten."""
+    """Return the text of a memory's JSON, with a mark if it is held back or was forgotten."""
     reason = f"(held back from agents: {payload['held']})" if "held" in payload else ""
     return " ".join(filter(None, (clean(payload["text"]), reason))) or "(forgotten)"
 
 
 def encodable(text: str) -> str:
-    """Return text with a ? for every byte that was none; arguments may hold such."""
+    """Return text with a ? for each undecodable byte; arguments may contain such bytes."""
     return text.encode("utf-8", "replace").decode()
 
 
 def clean(text: str) -> str:
-    """Return text made harmless for a terminal; line ends stay, tabs become spaces."""
+    """Return text sanitized for a terminal; line ends stay, tabs become spaces."""
     return sanitize(text).expandtabs(4)
 
 
 def one_line(text: str, width: int = 70) -> str:
-    """Return the beginning of a text as one line."""
+    """Return the beginning of a text on a single line."""
     return textwrap.shorten(clean(text), width, placeholder=" …") or clean(text)[:width]
 
 
@@ -105,8 +105,8 @@ def _width() -> int:
 
 
 def short_id(log: EventLog, id_: str) -> str:
-    """Return the beginning of a memory's id that is enough to name it; all of it, where the log
-    cannot say.
+    """Return the shortest unique prefix of a memory's id, in `_ID_LENGTHS`; the whole id if the log
+    cannot be read.
     """
     with suppress(LogError):
         for length in _ID_LENGTHS:
@@ -116,7 +116,7 @@ def short_id(log: EventLog, id_: str) -> str:
 
 
 def first_words(log: EventLog, id_: str, width: int = 56) -> str:
-    """Return the first words of a memory; "" of one that was erased, or that there is not."""
+    """Return the first words of a memory; "" if it was erased or does not exist."""
     body = next((event.body for event in log.events_for(id_)), None)
     return one_line(getattr(body, "content", "") or getattr(body, "prompt", ""), width)
 
@@ -128,12 +128,12 @@ def recorded_text(log: EventLog, id_: str) -> str:
 
 
 def minute(at: str) -> str:
-    """Return a time as JSON has it, to the minute: "2026-11-20 13:08"."""
+    """Return a time from JSON, to the minute: "2026-11-20 13:08"."""
     return at[:16].replace("T", " ")
 
 
 def shortest(id_: str, among: Iterable[str], least: int) -> str:
-    """Return the beginning of an id, of `least` letters or as many as tell it from the others."""
+    """Return a prefix of an id, of `least` letters or as many as make it unique."""
     others = [other for other in among if other != id_]
     for length in range(least, len(id_)):
         if not any(other.startswith(id_[:length]) for other in others):
@@ -142,15 +142,15 @@ def shortest(id_: str, among: Iterable[str], least: int) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of at least one row; what does not fit is cut from the widest columns, so that
-    ids, dates and counts stay whole.
+    """Print a table of at least one row; text that does not fit is cut from the widest columns, so
+    that ids, dates and counts stay whole.
     """
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # Text, because a memory's [brackets] are no markup
+    # Text, because a memory's [brackets] are not markup
     cells = [[Text(clean(cell)) for cell in row] for row in rows]
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
@@ -170,8 +170,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def fit_widths(widths: Sequence[int], room: int, least: int = 10) -> list[int]:
-    """Return the widths of columns that fit into `room`, by narrowing the widest; those that an id
-    fits into are narrowed last. None becomes narrower than `least`, even where that is too much.
+    """Return the widths of columns that fit into `room`, by narrowing the widest; columns as narrow
+    as an id are narrowed last. No column becomes narrower than `least`, even if the total is too
+    wide.
     """
     fitted = list(widths)
     wide = [place for place, width in enumerate(widths) if width > _ID_WIDTH]
@@ -187,18 +188,18 @@ def stdin_text() -> str:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replace a file at once, readable by its owner alone; raise InvalidInput where it cannot."""
+    """Replace a file at once, readable by its owner alone; raise InvalidInput on failure."""
     from store.home.files import replace_file
 
     check_writable(path)
     try:
-        replace_file(Path(os.path.realpath(path)), data)  # a link stays one
+        replace_file(Path(os.path.realpath(path)), data)  # a link stays a link
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror})") from error
 
 
 def check_writable(path: Path) -> None:
-    """Raise InvalidInput where `write` has no folder to write to, or take a device's place."""
+    """Raise InvalidInput if `write` has no folder to write to, or would replace a device."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise InvalidInput(f"{path} is not a file: give a new one, or one that may be replaced")
     if path.is_dir() or not path.absolute().parent.is_dir():

@@ -199,7 +199,7 @@ def _entry_line(log: EventLog, title: str, id_: str, text: str) -> str:
 
 
 def _work(day: dict[str, Any]) -> list[str]:
-    """Return the lines on what agents did that day, and on what is not shown."""
+    """Return the lines on the agents' work of a day, and on the memories not shown."""
     lines = [f"Asked    {output.one_line(prompt, _WIDTH)}" for prompt in day.get("asked", ())]
     if "edited" in day:
         files = (f"{edited['file']} ({edited['times']})" for edited in day["edited"])
@@ -320,7 +320,7 @@ def goals(
 
 
 def _goal(goal: dict[str, Any]) -> str:
-    """Return a goal's text, after its progress and the day it is due."""
+    """Return a goal's text, after its progress and its due date."""
     marks = []
     if "progress" in goal:
         marks.append(f"{goal['progress']:.0%}")

@@ -1,4 +1,4 @@
-"""`mnemolog plans`: what jobs and you propose, shown, tried, applied and undone."""
+"""`mnemolog plans`: proposals by jobs and by you, shown, tried, applied and undone."""
 
 import sys
 from functools import partial
@@ -138,7 +138,7 @@ def propose_plan(
     with environment.open_log(settings) as log:
         events = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
         tenant = environment.current_tenant(settings)
-        if "embedder" in values:  # beside the vectors that answer: they are not made twice
+        if "embedder" in values:  # beside the vectors in use: they are not made twice
             embed_ahead(settings, log, values["embedder"], quiet=as_json)
         planned = drift.settings_plan(settings, tenant, log, steps, events, now)
         print_plan(log, stored_plans.propose(log, planned, now), as_json=as_json)
@@ -212,7 +212,7 @@ _PLAN_HELP = {
 
 
 def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> click.Command:
-    """Return the command that applies plans, or undoes them; with a job, only those it made."""
+    """Return the command that applies or undoes plans; with a job, only those the job made."""
     does, dry = _PLAN_HELP[verb]
 
     @click.command(verb, help=does, epilog=output.example(f"mnemolog {job or 'plans'} {verb} 7HQ2"))
@@ -374,9 +374,7 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
 
 
 def _build_with(env: Environment, version: str, *, as_json: bool) -> int:
-    """Build with the version that a plan accepts, where that is the one that runs; return the exit
-    code.
-    """
+    """Build with the version that a plan accepts, if it is running; return the exit code."""
     from serve.cli import processes
     from serve.evaluation import upgrade
 
@@ -390,7 +388,7 @@ def _build_with(env: Environment, version: str, *, as_json: bool) -> int:
 
 
 def _note_when(plan: "Plan") -> None:
-    """Note when a new version takes effect, and what is left to you."""
+    """Note when a new version takes effect, and the steps left to the user."""
     from store.plans.setting_changes import planned_version
 
     if (version := planned_version(plan.body)) is None:

@@ -1,13 +1,13 @@
 """
-Presence: whether a person, an agent or a program runs a command.
+Presence: the caller of a command, which is a person, an agent or a program.
 
-Rules are the user's own words and what the user accepted, so both take a person's presence: one of
-the three standard streams is a terminal, no variable that a host sets for its agent's shell is
-there, and no process above is an agent. What anybody else records has an agent's trust. No flag or
-setting says otherwise: an agent could pass it as well.
+Rules are the user's own words, or were accepted by the user, so both require a person's presence:
+one of the three standard streams is a terminal, no variable that a host sets for its agent's shell
+is set, and no ancestor process is an agent. Anything else is recorded with an agent's trust. No
+flag or setting overrides this: an agent could pass it as well.
 
-This tells an agent at work from its user. It is no wall against a program that means harm and runs
-as the same user: that may write to the log's file itself.
+This distinguishes an agent at work from its user. It does not stop a malicious program that runs as
+the same user: that may write to the log's file itself.
 """
 
 import re
@@ -22,8 +22,8 @@ from store.home.errors import NeedsPerson
 if TYPE_CHECKING:
     from store.log.commands import Draft
 
-# Set by hosts in what their agents run, and by nobody in a terminal that a person types into:
-# CURSOR_TRACE_ID, CLAUDE_CODE_SSE_PORT and CODEX_HOME, for example, stand in those too.
+# Set by hosts for the commands of their agents, and never in a terminal that a person types into,
+# unlike CURSOR_TRACE_ID, CLAUDE_CODE_SSE_PORT and CODEX_HOME, for example.
 VARIABLES: Mapping[str, str] = {
     "CLAUDECODE": "Claude Code",
     "CLAUDE_CODE_ENTRYPOINT": "Claude Code",
@@ -60,18 +60,18 @@ PROGRAMS: Mapping[str, str] = {
     "crush": "Crush",
     "droid": "Droid",
 }
-# the program such a command runs is the script it names: `node /usr/bin/gemini`
+# for these commands the program is the script they run: `node /usr/bin/gemini`
 _INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|ruby|bash|sh|zsh|python[\d.]*)", re.IGNORECASE)
 _CODE = re.compile(r"-\w*[ce]")
 _ENDING = re.compile(r"\.(?:exe|cmd|m?js|cjs|py)$", re.IGNORECASE)
-_MOST = 64  # processes above; none stands deeper
+_MOST = 64  # ancestor processes; none is deeper
 _PATIENCE_S = 2.0
 
 AnyDraft = TypeVar("AnyDraft", bound=msgspec.Struct)
 
 
 class Presence(msgspec.Struct, frozen=True):
-    """Who runs a command: a person (`typed`), an agent, by its name, or a program."""
+    """The caller of a command: a person (`typed`), an agent, by its name, or a program."""
 
     author: Literal["typed", "agent", "program"]
     name: str = ""
@@ -82,19 +82,19 @@ class Presence(msgspec.Struct, frozen=True):
 
     @property
     def trust(self) -> Literal["user", "agent"]:
-        """How far to trust what this command says."""
+        """The trust of text from this command."""
         return "user" if self.is_person else "agent"
 
     @property
     def reason(self) -> str:
-        """Why nobody is there, in words; "" where a person is."""
+        """The reason why no person is present, in words; "" if one is."""
         if self.is_person:
             return ""
         return f"{self.name} runs this command" if self.name else "no terminal is there"
 
     def limit(self, draft: AnyDraft) -> AnyDraft:
-        """Return a draft as whoever is there may pass it on: without a person, it is no user's
-        word, is not pinned and was typed by nobody.
+        """Return a draft limited to the caller's rights: without a person, it loses the user's
+        trust, its pin and the mark as typed.
         """
         fields: Any = draft
         if self.is_person:
@@ -106,14 +106,14 @@ class Presence(msgspec.Struct, frozen=True):
         return draft
 
     def sign(self, draft: "Draft") -> "Draft":
-        """Return a draft that whoever is there writes now, limited and with its author."""
+        """Return a draft that the caller writes now, limited and with its author."""
         from store.log.commands import author_of
 
         author = author_of(self.author, draft.trust)
         return msgspec.structs.replace(self.limit(draft), author=author)
 
     def require_person(self, what: str, *, on_dashboard: bool = True) -> None:
-        """Raise NeedsPerson where nobody is there to decide on `what`."""
+        """Raise NeedsPerson if no person is present to decide on `what`."""
         if not self.is_person:
             also = ", or decide on the dashboard (`mnemolog dashboard`)" if on_dashboard else ""
             raise NeedsPerson(
@@ -127,7 +127,7 @@ PERSON = Presence("typed")
 def find_presence(
     environ: Mapping[str, str], has_terminal: bool, ancestors: Callable[[], Iterable[list[str]]]
 ) -> Presence:
-    """Return a command's caller; `ancestors` gives the command lines of the processes above."""
+    """Return a command's caller; `ancestors` gives the command lines of the ancestor processes."""
     for variable, name in VARIABLES.items():
         if environ.get(variable):
             return Presence("agent", name)
@@ -146,21 +146,21 @@ def agent_program(words: list[str]) -> str:
         return PROGRAMS.get(name, "")
     script = next((word for word in words[1:] if not word.startswith("-")), "")
     if any(map(_CODE.fullmatch, words[1 : words.index(script) if script else None])):
-        return ""  # `sh -c '...'`: what it names is code
+        return ""  # `sh -c '...'`: its argument is code
     name, package = _program(script)
     return next((PROGRAMS[part] for part in (name, *package) if part in PROGRAMS), "")
 
 
 def _program(word: str) -> tuple[str, tuple[str, ...]]:
-    """Return the name of a program's file, and the folders of the package that it lies in."""
+    """Return the name of a program's file, and the folders of the package that contains it."""
     parts = PureWindowsPath(word).parts  # takes / and \ alike
     inner = parts[parts.index("node_modules") + 1 : -1] if "node_modules" in parts else ()
     return _ENDING.sub("", parts[-1]).lower() if parts else "", inner
 
 
 def list_ancestors(pid: int, platform: str) -> Iterator[list[str]]:
-    """Yield the command lines of the processes above one, the nearest first; none on Windows, and
-    none that cannot be read.
+    """Yield the command lines of a process's ancestors, nearest first; none on Windows, and none
+    that cannot be read.
     """
     if platform.startswith("linux"):
         yield from _linux_ancestors(pid, Path("/proc"))
@@ -171,7 +171,7 @@ def list_ancestors(pid: int, platform: str) -> Iterator[list[str]]:
 def _linux_ancestors(pid: int, proc: Path) -> Iterator[list[str]]:
     for _ in range(_MOST):
         try:
-            # the name, in brackets, may hold blanks and brackets itself
+            # the name, in brackets, may contain blanks and brackets itself
             pid = int((proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
             line = (proc / str(pid) / "cmdline").read_bytes()
         except (OSError, ValueError, IndexError):

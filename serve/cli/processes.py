@@ -29,15 +29,15 @@ def build(settings: Settings, *words: str, quiet: bool = False) -> int:
 
 
 def write_cold_file(settings: Settings) -> None:
-    """Write what is archived as Parquet and note where."""
+    """Write the archived memories as Parquet and print the path."""
     written = read_job(settings, "cold")["cold"]
     counts = ", ".join(f"{count} {state}" for state, count in written["memories"].items())
     output.note(f"cold: {counts or 'nothing'} in {written['path']}")
 
 
 def read_job(settings: Settings, command: str, *words: str) -> dict[str, Any]:
-    """Run a command of `pipelines` for the chosen tenant and return the JSON that it prints; end
-    with its exit code where it fails.
+    """Run a command of `pipelines` for the chosen tenant and return its JSON output; end with its
+    exit code if it fails.
     """
     words = command, "--tenant", environment.current_tenant(settings).name, *words
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
@@ -55,7 +55,7 @@ def _run_jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
     while True:
         try:
             code = child.wait()
-        except KeyboardInterrupt:  # the terminal told the child too, and it tidies up
+        except KeyboardInterrupt:  # the terminal interrupted the child too, and it tidies up
             continue
         return code if code >= 0 else 128 - code  # a signal's as the shell counts it
 
@@ -123,7 +123,7 @@ def serve(env: Environment, /, port: int | None, idle_exit: int, as_json: bool) 
     import gc
     import logging
 
-    gc.disable()  # what is imported stays; the server turns it on when it is ready
+    gc.disable()  # imported objects stay; the server turns it on when it is ready
 
     processes.share_one_heap()
     from serve.app import create_app
@@ -212,7 +212,7 @@ def dashboard(env: Environment, /, no_open: bool, as_json: bool) -> None:
 
 
 def _open_browser(url: str) -> None:
-    """Open a browser beside the terminal; none that would take the terminal itself."""
+    """Open a browser beside the terminal, but none that would use the terminal itself."""
     import webbrowser
 
     try:
@@ -224,7 +224,7 @@ def _open_browser(url: str) -> None:
 
 
 def _login_link(settings: Settings, server: Server) -> _LoginLink:
-    """Ask the server for a link; raise ConfigError where it gives none."""
+    """Return a login link from the server; raise ConfigError if it gives none."""
     status, body = environment.request_as_owner(settings, server, "POST", "/v1/logins", _ANSWER_S)
     if status != HTTPStatus.CREATED:
         raise ConfigError(

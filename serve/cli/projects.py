@@ -1,4 +1,4 @@
-"""Commands that say where recording happens: `project`, `pause` and `resume`."""
+"""Commands that control where memories are recorded: `project`, `pause` and `resume`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +67,7 @@ def refuse(env: Environment, /, as_json: bool) -> None:
 
 
 def _nearest_project(env: Environment) -> tuple[Settings, str]:
-    """Return the settings, and the project that the nearest file names; raise NotFound."""
+    """Return the settings, and the project in the nearest project file; raise NotFound."""
     settings, name = env.settings(), config.project_in_files(Path.cwd())
     if name is None:
         raise NotFound("no .mnemolog.toml in this repository names a project")
@@ -90,7 +90,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _what(command: Command) -> Command:
-    """Add the options that name what is paused."""
+    """Add the options that select the target of a pause."""
     for option in (
         click.option("--session", metavar="ID", help="A session, by its host's id."),
         click.option(
@@ -189,7 +189,7 @@ def resume(
 def _pause_target(
     settings: Settings, project: str | None, directory: Path | None, session: str | None
 ) -> tuple[Scope, str]:
-    """Return the target of the options; raise InvalidInput for none, InvalidName for no project."""
+    """Return the target of the options; raise InvalidInput for none, InvalidName for a bad name."""
     if sum(option is not None for option in (project, directory, session)) > 1:
         raise click.UsageError("give only one of --project, --directory and --session")
     if directory is not None:

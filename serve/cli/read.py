@@ -1,7 +1,7 @@
 """
 Commands that read memories without a question: `show`, `list`, `history` and `lineage`.
 
-A running server answers the first two where it can; else this process does, with the same result.
+A running server answers the first two if it can; otherwise this process does, with the same result.
 """
 
 import re
@@ -45,7 +45,7 @@ def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> 
 def _read_memory(
     settings: Settings, log: EventLog, id_: str, known_at: str | None
 ) -> dict[str, Any]:
-    """Return all there is of a memory."""
+    """Return a memory in full."""
     if known_at is None and _ID.fullmatch(id_):
         query = {"for_agents": _for_agents()}
         payload = environment.ask_server(settings, "GET", f"/v1/memories/{id_}", query)
@@ -100,7 +100,7 @@ def _event_or_state(relative: dict[str, Any]) -> str:
 
 
 def _likeness(copy: dict[str, Any]) -> str:
-    """Return in words the likeness of a duplicate to the memory shown, and its state."""
+    """Return in words the similarity of a duplicate to the memory shown, and its state."""
     if copy["kind"] != "update":
         return f"{copy['kind']}, {copy['state']}"
     text = f"{copy['was']} -> {copy['becomes']}"
@@ -216,7 +216,7 @@ def _listed(
 
 
 def _project_end(project: str) -> str:
-    """Return a project's name, or its end where it is long."""
+    """Return a project's name, or its end if it is long."""
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
 
 
@@ -335,7 +335,7 @@ def _print_whole_lineage(log: EventLog, payload: dict[str, Any]) -> None:
 
 
 def _print_step(log: EventLog, indent: str, step: dict[str, Any]) -> None:
-    """Print a memory or an event of a lineage, and under it how a job came to it."""
+    """Print a memory or an event of a lineage, and under it the job that made it."""
     where = f"session {step['session']}" if "session" in step else ""
     at = f"@{step['seq']} {output.minute(step['at'])}" if "seq" in step else ""
     text = output.one_line(step.get("text", ""), 60)

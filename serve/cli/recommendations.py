@@ -143,7 +143,7 @@ def reject_recommendations(
 
 
 def _refresh(env: Environment, project: str | None, *, dry_run: bool) -> list[dict[str, Any]]:
-    """Look for new ones, in a process of its own; return them."""
+    """Find new recommendations, in a process of its own; return them."""
     from serve.cli.processes import read_job
 
     words = ["--project", project] if project else []
@@ -191,13 +191,13 @@ def _print_recommendations(
 
 
 def _subject_text(row: dict[str, Any]) -> str:
-    """Return the words a change is about: those of the memory that goes, or is changed."""
+    """Return the text a change is about: that of the memory to be removed or changed."""
     texts = (step.get("before", {}).get("content") for step in row["steps"])
     return next((text for text in texts if text), "")
 
 
 def recommendation_fields(recommendation: Recommendation) -> dict[str, Any]:
-    """Return a recommendation as JSON has it; `plan` is null unless it was accepted."""
+    """Return a recommendation's JSON fields; `plan` is null unless it was accepted."""
     return {
         "id": recommendation.id,
         "what": recommendation.what,

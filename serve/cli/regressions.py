@@ -1,4 +1,4 @@
-"""Commands that keep an answer as it was, or say why it is not: `expect`, `bisect`, `receipts`."""
+"""Commands that pin an answer or explain its change: `expect`, `bisect`, `receipts`."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -246,8 +246,8 @@ def _maker(event: "Event") -> str:
 
 
 def _differences(log: EventLog, before: "Sequence[Hit]", after: "Sequence[Hit]") -> Iterator[str]:
-    """Yield a line for each hit that left, came or moved; those that stayed in place have none, and
-    unsure ones only where no other has.
+    """Yield a line for each hit that left, came or moved: none for hits in the same place, and for
+    unsure hits only if no sure hit changed.
     """
     old = {hit.memory.id: rank for rank, hit in enumerate(before, 1)}
     new = {hit.memory.id: rank for rank, hit in enumerate(after, 1)}
@@ -444,7 +444,7 @@ def rerun_receipt(context: click.Context, folder: Path, as_json: bool) -> None:
 
 
 def _find(log: EventLog, id_: str) -> "Event":
-    """Return the receipt that an id, its first letters or "last" names; raise NotFound."""
+    """Return the receipt with an id, a prefix of one, or "last"; raise NotFound."""
     from store.log import receipts
     from store.log.commands import resolve_recall
 

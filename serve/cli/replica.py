@@ -1,4 +1,4 @@
-"""The command `replicate`: a copy of all that the logs say, elsewhere, in step as they grow."""
+"""The command `replicate`: a copy of the logs elsewhere, kept in step as they grow."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _EVERY_S = 1.0
 _RETRY_S = 10.0
-_TRIES = 20  # while another process is at it
+_TRIES = 20  # while another process replicates
 
 
 @click.command(
@@ -99,7 +99,7 @@ def _home_replica(settings: Settings, place: str | None) -> "HomeReplica":
             path = config.keep(settings.home, {"replica": url})
             output.note(f"kept in {path}: a running server of this home sends by itself")
         for tenant in list_tenants(settings.home):
-            stop(tenant)  # what lies at the place says whether it goes on
+            stop(tenant)  # the data at the place decides whether replication goes on
     return replica.HomeReplica(settings.home, remote)
 
 
@@ -114,7 +114,7 @@ def make_folder(settings: Settings, folder: Path) -> None:
 
 
 def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
-    """Send what is new of every tenant; return the exit code."""
+    """Send the new events of every tenant; return the exit code."""
     from store.home.tenant import find_tenant
     from store.log.event_log import EventLog
     from store.replica import state
@@ -143,7 +143,7 @@ def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
 
 
 def _patient(home: "HomeReplica") -> "Iterator[tuple[str, Sent | Exception]]":
-    """Yield the outcome for every tenant, once no other process is at it."""
+    """Yield the outcome for every tenant, once no other process is replicating it."""
     sent = set[str]()
     for _ in range(_TRIES):
         is_busy = False

@@ -1,9 +1,9 @@
 """
-`mnemolog review`: everything that waits for a decision, one at a time, with both sides.
+`mnemolog review`: all pending decisions, one at a time, with both sides.
 
 Lessons, recommendations and plans are proposals and answered as such; a conflict is settled by one
-of the commands that it names. Without a terminal nothing is asked: what waits is printed, with the
-commands that act on it.
+of the commands that it names. Without a terminal nothing is asked: the pending decisions are
+printed, with the commands that act on them.
 """
 
 import difflib
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
-_STEPS_SHOWN = 4  # of a proposal, until all are asked for
+_STEPS_SHOWN = 4  # of a proposal, until `details` is chosen
 _LEAST = 6  # letters of an id that are shown
 _IN_LOG: tuple[Sort, ...] = ("recommendation", "plan")
 _COMMANDS = {"lesson": "lessons", "recommendation": "recommendations", "plan": "plans"}
@@ -87,14 +87,14 @@ def review(env: Environment, /, only: str | None, project: str | None, as_json: 
 def _waiting(
     settings: "Settings", log: EventLog, project: str | None, only: str | None
 ) -> tuple[list[Proposal], list[dict[str, Any]]]:
-    """Return the proposals and the conflicts that wait, of one sort or of all."""
+    """Return the pending proposals and conflicts, of one sort or of all."""
     from serve.lessons.lesson_stats import statistics
     from serve.reader.filters import Filter
     from serve.reports.conflicts import conflict_payload, conflicts
 
     now, reader = environment.now(), environment.open_reader(settings, log)
     proposed: list[Proposal] = []
-    if only in (None, "lesson"):  # statements wait beside the drafts
+    if only in (None, "lesson"):  # pending statements are among the drafts
         drafts = reader.answer(lambda view: statistics(view, log, Filter(now, project))).drafts
         # advice that is held back has no text in an agent's shell
         proposed += [proposals.find(log, row["id"]) for row in drafts if row["draft"]["content"]]
@@ -157,9 +157,9 @@ def _ask_all(
 
 
 def _ask_about_proposal(log: EventLog, proposal: Proposal, place: str) -> str:
-    """Show a proposal and do what is answered; return what became of it."""
+    """Show a proposal and carry out the answer; return the outcome."""
     if proposals.find(log, proposal.id).state != "waiting":
-        return "later"  # an answer before made it stale; it is listed as such
+        return "later"  # an earlier answer made it stale; it is listed as such
     _print_proposal(proposal, place, _STEPS_SHOWN)
     words = _text_to_edit(proposal)
     answers = ["accept", *(["edit"] if words else []), "reject", "later", "quit"]
@@ -194,7 +194,7 @@ def _ask_about_proposal(log: EventLog, proposal: Proposal, place: str) -> str:
 
 
 def _text_to_edit(proposal: Proposal) -> str | None:
-    """Return the text that a proposal records or writes anew; None where it is not of one text."""
+    """Return the text that a proposal records or rewrites; None unless it has a single text."""
     texts = [
         step.body["content"] for step in proposal.made if isinstance(step.body.get("content"), str)
     ]
@@ -216,7 +216,7 @@ def _edit(log: EventLog, proposal: Proposal, text: str) -> str:
 
 
 def _ask_about_conflict(log: EventLog, conflict: dict[str, Any], start: int, place: str) -> str:
-    """Show a conflict and settle it as answered; return what became of it.
+    """Show a conflict and settle it as answered; return the outcome.
 
     `start` is the log's head from before the first question.
     """
@@ -237,7 +237,7 @@ def _ask_about_conflict(log: EventLog, conflict: dict[str, Any], start: int, pla
 
 
 def _choose(answers: Sequence[str]) -> str:
-    """Return the answer that is typed, which its first letter is enough for."""
+    """Return the typed answer; its first letter is enough."""
     while True:
         typed = click.prompt(", ".join(answers), default="later").strip().casefold()
         if matches := [answer for answer in answers if answer.startswith(typed)]:
@@ -245,7 +245,7 @@ def _choose(answers: Sequence[str]) -> str:
 
 
 def _try(do: Callable[[], Done]) -> Done | None:
-    """Return the result of `do`; None, with a note, if it fails: the others can be answered yet."""
+    """Return the result of `do`; None, with a note, if it fails: the rest can still be answered."""
     try:
         return do()
     except MnemologError as error:
@@ -298,8 +298,8 @@ def _colour(line: str) -> str:
 
 
 def word_diff(before: Any, after: Any) -> str:
-    """Return two values as one text, what goes as [-such-] and what comes as {+such+}; a value that
-    is new after a +, one that only goes after a -.
+    """Return two values as one text, removals as [-such-] and additions as {+such+}; a value that
+    is only added follows a +, one that is only removed a -.
     """
     if before is None or after is None:
         return f"+ {after}" if before is None else f"- {before}"

@@ -1,4 +1,4 @@
-"""`mnemolog jobs`: which jobs run by themselves, what they proposed last, and what they cost."""
+"""`mnemolog jobs`: the jobs that run by themselves, their last proposals, and their cost."""
 
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool
 
 
 def _jobs_listing(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    """Return every job with its last plan, and what models cost today, as JSON has it."""
+    """Return every job with its last plan, and today's cost of models, as JSON."""
     from store.plans import job_catalog, plans
 
     switches, every = job_catalog.load_switches(tenant), plans.every(log)

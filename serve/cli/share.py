@@ -167,7 +167,7 @@ def _trust(settings: "Settings", root: Path, *, is_trusted: bool, as_json: bool)
 
 
 def _review(root: Path, ref: str, *, as_json: bool) -> int:
-    """Show what a tree changes against a branch or commit; return the exit code."""
+    """Show a tree's changes against a branch or commit; return the exit code."""
     changes = list(_changes(root, ref))
     problems = sum(change.new is not None and change.new.problem != "" for change in changes)
     if as_json:
@@ -196,7 +196,7 @@ def _review(root: Path, ref: str, *, as_json: bool) -> int:
 
 
 class _Change(NamedTuple):
-    """What became of a file, with the note as it is and as it was."""
+    """The change of a file, with its note now and before."""
 
     path: str
     what: str

@@ -160,7 +160,7 @@ def _sync_line(payload: dict[str, Any]) -> str:
 
 
 def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
-    """Return the decisions that wait for a person; None where nothing can be read."""
+    """Return the pending decisions; None if the log or the snapshots cannot be read."""
     from serve.reports.waiting import find_waiting
     from store.home.errors import LogError, SnapshotError
 
@@ -168,7 +168,7 @@ def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
     try:
         reader = environment.open_reader(settings, log)
         return reader.answer(lambda view: find_waiting(view, log, now))
-    except (LogError, SnapshotError):  # said as damage
+    except (LogError, SnapshotError):  # reported as damage
         return None
 
 
@@ -179,7 +179,7 @@ def _waiting_line(waiting: "tuple[Waiting, ...]") -> str:
 
 
 def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
-    """Return the number and the size of episodes; None where nothing can be read."""
+    """Return the number and size of episodes; None if the log or a snapshot cannot be read."""
     import msgspec
 
     from serve.reports.holdings import episode_storage
@@ -200,7 +200,7 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
             )
             rows = MemoryRows.open(tables)
         storage = episode_storage(tenant, log, rows, manifest, days, environment.now())
-    except (LogError, SnapshotError):  # said as damage
+    except (LogError, SnapshotError):  # reported as damage
         return None
     payload: dict[str, Any] = msgspec.to_builtins(storage)
     return payload | {"days": days or None}
@@ -217,7 +217,7 @@ def _server_status(server: "Server") -> dict[str, Any]:
 
 
 def _is_of(model: str, settings: Settings) -> bool:
-    """True if a model is the one that the settings name, as far as this home ever saw it."""
+    """Return True if a model is that of the settings, as far as this home knows."""
     from store.embedders.lexical import LexicalEmbedder
     from store.embedders.model_facts import KnownModels
 
@@ -285,7 +285,7 @@ def _flag(label: str, severity: str, text: str) -> None:
 
 
 def _episode_lines(payload: dict[str, Any]) -> Iterator[str]:
-    """Yield the number and the size of built episodes, and how many are to be erased."""
+    """Yield the number and the size of built episodes, and the number to be erased."""
     yield (
         f"episodes  {payload['count']}: about {percent(payload['log_share'])} of the log, "
         f"{size(payload['log'])}, and {percent(payload['snapshots_share'])} of the snapshots, "

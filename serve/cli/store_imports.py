@@ -1,5 +1,5 @@
 """
-`mnemolog import` of what other programs remember, one command a store.
+`mnemolog import` from other programs' memory stores, one command per store.
 """
 
 import sys
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SHOWN = 5  # sentences about what was left out or refused
+_SHOWN = 5  # sentences about skipped or refused memories
 
 _project_option = click.option(
     "--project",
@@ -41,7 +41,7 @@ def import_options(command: Command) -> Command:
 
 
 class Sentences:
-    """The first few of some sentences, and how many there were."""
+    """The first few of some sentences, and their total number."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, list[str]()
@@ -141,8 +141,8 @@ def read_store(
     quiet: bool,
     asks: bool = False,
 ) -> tuple["Found", Sentences, Sentences]:
-    """Import some places of a store, or count what would be; return what became of it, what was
-    left out and what was refused. With `asks`, see `bulk.watch`.
+    """Import some places of a store, or with `dry_run` count the changes; return the counts, and
+    the sentences on skipped and on refused memories. With `asks`, see `bulk.watch`.
     """
     from store.importers.memory_store import import_memories, survey_memories
 
@@ -178,8 +178,8 @@ def store_summary(counts: "Found", *, is_done: bool) -> str:
 def show_progress(
     read: "Callable[[Progress], Iterable[T]]", unit: str, *, quiet: bool
 ) -> "Iterator[T]":
-    """Yield what `read` yields; a terminal shows how far it came: of a total once `read` tells the
-    function it is given, else only how many memories there were.
+    """Yield the items of `read` and show the progress on a terminal: against a total once `read`
+    reports it, else only the number of memories.
     """
     if quiet or not sys.stderr.isatty():
         yield from read(no_progress)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from store.sync.membership import Place
     from store.sync.sync import Synced
 
-_TRIES, _PAUSE_S = 20, 0.5  # while another process is at it
-_AHEAD_US = 5 * 60 * 1_000_000  # a clock that is so far ahead is told of
+_TRIES, _PAUSE_S = 20, 0.5  # while another process is syncing
+_AHEAD_US = 5 * 60 * 1_000_000  # a clock further ahead than this is reported
 
 
 @click.group(
@@ -93,9 +93,9 @@ def init(env: Environment, /, place: str, name: str | None, as_json: bool) -> No
 
 
 def _join(settings: Settings, tenant: Tenant, url: str, name: str) -> tuple["Place", str, bool]:
-    """Note where a tenant is synced; return that, the key, and whether this machine is the first.
+    """Record a tenant's sync place; return it, the key, and True if this machine is the first.
 
-    Raise InvalidInput where the key is not that of the place.
+    Raise InvalidInput if the key is not the place's.
     """
     from store.replica.remote import is_folder
     from store.sync import membership, sealed, sync
@@ -161,7 +161,7 @@ def _place_of(tenant: Tenant) -> "Place":
 
 
 def _sync(settings: Settings, tenant: Tenant) -> "Synced":
-    """Receive and send what is new, once no other process is at it."""
+    """Receive and send the new events, once no other process is syncing."""
     from store.sync import sync
 
     opened = sync.open_sync(tenant, environment.now())
@@ -312,14 +312,14 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
     removed = {id_: other for id_, other in machines.items() if machine in (other.name, id_)}
     if not removed:
         raise NotFound(f"no machine {machine!r}: `mnemolog sync status` lists them")
-    if problems := _sync(settings, tenant).problems:  # all it sent is here before it goes there
+    if problems := _sync(settings, tenant).problems:  # all its events are here before it is removed
         raise InvalidInput(
             f"{machine} stays: not all that lies at {place.url} could be read ({problems[0]})"
         )
     adopted = {*place.adopted, *(other.home for other in removed.values())}
     adopted.discard(membership.own_home(tenant, environment.now()))
     membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))
-    membership.sent_file(tenant).unlink(missing_ok=True)  # what was sent did not hold its events
+    membership.sent_file(tenant).unlink(missing_ok=True)  # it lacked the removed machine's events
     _sync(settings, tenant)
     sync.remove_machine(sync.open_place(tenant, place), [*removed])
     text = f"{machine} is taken out; this machine sends its events from now on"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mnemolog.wire import Deleted, TenantStats
 
 
-_ANSWER_S = 30.0  # what is being answered from a tenant is finished before it goes
+_ANSWER_S = 30.0  # requests under way in a tenant are finished before it is deleted
 _ERRORS: dict[str, type[MnemologError]] = {
     "not_found": NotFound,
     "invalid_name": InvalidName,
@@ -168,7 +168,7 @@ def _delete(settings: Settings, name: str) -> "Deleted":
     from store.home import registry
 
     if (server := registry.live_server(settings)) is None:
-        with registry.sole(settings):  # and none starts meanwhile
+        with registry.sole(settings):  # no server can start meanwhile
             folder, tokens = tenants_.delete_tenant(settings, name, environment.now())
         return Deleted(tenant=name, kept_in=str(folder), tokens=tokens)
     path = f"/v1/tenants/{name}"

@@ -1,4 +1,4 @@
-"""`mnemolog import` and `export`: memories from elsewhere, and all of them out again."""
+"""`mnemolog import` and `export`: memories from elsewhere, and all memories back out."""
 
 import sys
 import time
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from store.log.event_log import EventLog
 
 
-_NOTED_EVERY_S = 10  # where standard error is no terminal
+_NOTED_EVERY_S = 10  # if standard error is not a terminal
 
 
 @click.group(name="import", epilog=output.example("mnemolog import git . --since 2026-01-01"))
@@ -132,7 +132,7 @@ def jsonl(
 
 
 def standard_input() -> Path:
-    """Return standard input as a path; what comes in is never copied to a file, redacted or not."""
+    """Return standard input as a path; its data is never copied to a file, redacted or not."""
     path = Path("/dev/stdin")
     if not path.exists():
         raise SourceError("this system has no path for standard input: give a file")
@@ -145,7 +145,7 @@ Read = Callable[[str | None, "Skip", "Progress"], "Iterable[Draft]"]
 def _transcripts(host: "TranscriptHost") -> click.Command:
     """Return the command that imports a host's transcripts."""
 
-    # what cannot be read is named by the importer, as any other wrong place is
+    # the importer reports an unreadable path, like any other wrong place
     @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
     @click.option("--dry-run", is_flag=True, help="Show what would be imported; write nothing.")
     @import_options
@@ -314,7 +314,7 @@ def _sessions(
 def _survey(
     env: Environment, host: "TranscriptHost", source: Path, project: str | None, *, as_json: bool
 ) -> None:
-    """Show what transcripts there are, and what of them would be new."""
+    """Show the available transcripts, and how much of them would be new."""
     from store.importers.transcript_events import survey
 
     settings, skips = env.settings(), Sentences()
@@ -579,7 +579,7 @@ def _export_notes(
     all_states: bool,
     as_json: bool,
 ) -> None:
-    """Write a folder of notes; one that holds anything is left as it is."""
+    """Write a folder of notes; a folder that is not empty is left as it is."""
     from store.maintenance.export import export_lines, export_notes
 
     top = Path(folder).expanduser()

@@ -1,4 +1,4 @@
-"""The commands `trial holdout` and `trial show`: whether the memory helps, measured on sessions."""
+"""The commands `trial holdout` and `trial show`: the memory's effect, measured on sessions."""
 
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ def holdout(env: Environment, /, share: float | None, stop: bool, as_json: bool)
     """
     if (share is None) != stop:
         raise click.UsageError("say either --share, such as --share 0.2, or --stop")
-    if not stop:  # an agent must not silence what you told it
+    if not stop:  # an agent must not silence the user's memory
         environment.presence().require_person("a hold-out")
     settings = env.settings()
     environment.check_settable(settings, "holdout")

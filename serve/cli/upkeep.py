@@ -1,4 +1,4 @@
-"""Commands that keep a memory sound: `init`, `verify`, `doctor` and `backup`."""
+"""Commands that keep a memory intact: `init`, `verify`, `doctor` and `backup`."""
 
 import sys
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
 
 
 def _repair(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[RepairStep]":
-    """Mend, and ask for leave where somebody can give it; return what became of what."""
+    """Repair, with permission if a person can give it; return the steps and their outcomes."""
     from store.maintenance.repair import repair
 
     settings = env.settings()
@@ -140,7 +140,7 @@ def _repair(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[
 
 
 def _findings(env: Environment) -> "list[Finding]":
-    """Return the findings; broken settings of the user's are one, and then all there is to say."""
+    """Return the findings; if the user's settings are broken, that is the only finding."""
     from store.maintenance.checkup import Finding, checkup
 
     try:
@@ -202,7 +202,7 @@ def _retention(settings: Settings) -> "Iterator[Finding]":
             over = retention.count_waiting(
                 environment.current_tenant(settings), log, days, environment.now()
             )
-    except MnemologError:  # said by the finding about the log
+    except MnemologError:  # reported by the finding about the log
         return
     yield Finding("ok", f"episodes are kept for {days} days: the next build erases {over}")
 
@@ -215,14 +215,14 @@ def _host_findings(settings: Settings) -> "list[Finding]":
 
     try:
         environment.current_tenant(settings)
-    except NotFound:  # said by the finding about the tenant: a host's key may be right for another
+    except NotFound:  # reported elsewhere: a host's key may be right for another tenant
         return []
     machine, install = environment.machine(), environment.install(settings)
     if (server := live_server(settings)) is not None:
         install = replace(install, port=server.port)
     try:
         log = environment.open_log(settings)
-    except MnemologError:  # said by the finding about the log
+    except MnemologError:  # reported by the finding about the log
         return checkup(machine, install, None, environment.now())
     with log:
         return checkup(machine, install, log, environment.now())
@@ -426,7 +426,7 @@ def _replica_at(source: str, only_of_replicas: str | None) -> "Remote | None":
 
 
 def _until(at: str | None) -> int | None:
-    """Return the last microsecond that is restored; a time to the second means its end."""
+    """Return the last microsecond to restore; a time to the second means its end."""
     from serve.formatting import parse_time
     from store.home.instants import micros
 
@@ -437,7 +437,7 @@ def _until(at: str | None) -> int | None:
 
 
 def _print_generations(remote: "Remote", settings: Settings) -> None:
-    """Say which settings came along, and which other generations there are."""
+    """Print the restored settings and the other generations."""
     from store.replica import restore
 
     for name in restore.restore_home_files(remote, settings.home):

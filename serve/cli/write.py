@@ -123,7 +123,7 @@ def record(
     content = output.stdin_text() if text == "-" else text
     draft = _limit([_draft(fields | {"content": content, "project": belongs})])[0]
     at = environment.now()
-    commands.memory_event(draft, at)  # refused before anything is made
+    commands.memory_event(draft, at)  # validated before anything is made
     with environment.open_or_make(settings) as log:
         appended = commands.record(log, draft, at)
         hidden = commands.memory_event(draft, at).body != appended.event.body
@@ -153,7 +153,7 @@ def _draft(fields: dict[str, Any]) -> Draft:
 
 
 def _limit(drafts: list[Draft]) -> list[Draft]:
-    """Return drafts as whoever runs this may say them; note it where that makes a difference."""
+    """Return drafts limited to the caller's rights; note it if that changes a rule or a pin."""
     present = environment.presence()
     limited = [present.sign(draft) for draft in drafts]
     changed = zip(drafts, limited, strict=True)
@@ -236,7 +236,7 @@ def _acknowledgement(appended: "Appended") -> dict[str, Any]:
     return {"id": appended.event.id, "seq": appended.event.seq, "new": appended.is_new}
 
 
-# Changes to memories that are there
+# Changes to existing memories
 
 Change = Callable[[EventLog, str, int], Event]
 
@@ -244,7 +244,7 @@ _ids = click.argument("ids", nargs=-1, required=True, metavar="ID...", type=argu
 
 
 def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, verb: str, do: Change) -> None:
-    """Change all memories that were named; none where one of them is unknown."""
+    """Change all named memories, or none if one of them is unknown."""
     settings = env.settings()
     with environment.open_log(settings) as log:
         wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))

@@ -1,1 +1,1 @@
-"""What `mnemolog connect` writes into the settings of agent hosts, and takes out again."""
+"""Connections: the entries of `mnemolog connect` in the settings of agent hosts."""

@@ -31,9 +31,9 @@ _PORT = re.compile(r"^http://[^/:]+:(\d+)/v1/hooks/")
 
 
 def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) -> list[Finding]:
-    """Return findings for every host that is connected, or whose files cannot be read.
+    """Return findings for every host that is connected or has unreadable files.
 
-    `log` is None where no memory was made yet.
+    `log` is None where there is no memory yet.
     """
     arrivals = _last_arrivals(log) if log is not None else {}
     connected = connecting.read_connections(install.home).hosts
@@ -126,7 +126,7 @@ def _split(line: str, platform: str) -> list[str]:
         if platform == "win32":
             return [word.strip('"') for word in shlex.split(line, posix=False)]
         return shlex.split(line)
-    except ValueError:  # a quote that somebody left open
+    except ValueError:  # an unclosed quote
         return line.split()
 
 
@@ -173,7 +173,7 @@ _GROUP, _OTHERS = (0o040, 0o010), (0o004, 0o001)  # to read a file, and to go th
 
 
 def find_exposed_files(documents: Iterable[Document]) -> Iterator[Path]:
-    """Yield the files that hold a key and that others can get at; raise ConfigError."""
+    """Yield the files with a key that other users can read; raise ConfigError."""
     for document in documents:
         has_key = any(
             isinstance(entry, dict) and "headers" in entry for entry in our_entries(document)

@@ -2,8 +2,8 @@
 Connecting: the plan for one host, its file changes, and the record that lets it be undone.
 
 A host may write its settings at any moment. So the bytes are compared just before they are
-replaced; where they changed, the same edit is made on what is there now. A file keeps its mode and
-stays behind its symbolic link; what was there before is kept in `<home>/backups/hosts`.
+replaced; where they changed, the same edit is made on the new content. A file keeps its mode and
+stays behind its symbolic link; its former content is kept in `<home>/backups/hosts`.
 """
 
 import difflib
@@ -29,7 +29,7 @@ from store.home.files import replace_file
 
 
 class Before(StrEnum):
-    """What a file was before we first wrote to it."""
+    """The state of a file before we first wrote to it."""
 
     NONE = "none"
     BLANK = "blank"
@@ -52,7 +52,7 @@ class ConnectedHost(msgspec.Struct, frozen=True):
 
 
 class Connections(msgspec.Struct, frozen=True):
-    """Every host, and the folders that had to be made."""
+    """All connected hosts, and the folders that we made."""
 
     hosts: dict[str, ConnectedHost] = {}
     folders: tuple[str, ...] = ()
@@ -92,13 +92,13 @@ _TRIES = 5
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """One file as it is and as it is to be; None where there is none."""
+    """One file's content before and after; None where there is no file."""
 
     document: Document
     before: bytes | None
     after: bytes | None
     is_taken: bool
-    hold: OriginalFile | None  # needed to take our entries out again
+    hold: OriginalFile | None  # needed to remove our entries again
 
     @property
     def path(self) -> Path:
@@ -131,9 +131,9 @@ def plan_change(document: Document, hold: OriginalFile | None, *, is_taken: bool
 
 
 def apply_change(change: FileChange, folders: list[str]) -> None:
-    """Make a change; folders that had to be made are added to the list.
+    """Make a change; add newly made folders to the list.
 
-    Raise ConfigError where the file cannot be written, or changes each time it is looked at.
+    Raise ConfigError where the file cannot be written, or changes at each attempt.
     """
     for _ in range(_TRIES):
         if not change.is_one:
@@ -154,7 +154,7 @@ def apply_change(change: FileChange, folders: list[str]) -> None:
 
 
 def back_up(home: Path, name: str, changes: list[FileChange]) -> Path | None:
-    """Copy the files as they were to `<home>/backups/hosts`; return the folder, if any."""
+    """Copy the original files to `<home>/backups/hosts`; return the folder, if any."""
     old_files = [(change.path, change.before) for change in changes if change.before is not None]
     if not old_files:
         return None
@@ -289,7 +289,7 @@ class ConnectionPlan(msgspec.Struct, frozen=True):
 def plan_connection(
     host: Host, machine: Machine, install: Install, *, rules: bool = True
 ) -> ConnectionPlan:
-    """Return the changes of connecting; without `rules` these are taken out.
+    """Return the changes of connecting; without `rules` these are removed.
 
     Raise ConfigError for a file that cannot be read or does not parse.
     """
@@ -356,7 +356,7 @@ def entries_of_host(host: Host, machine: Machine, install: Install) -> list[Any]
 
 
 def is_current(host: Host, machine: Machine, install: Install) -> bool:
-    """Whether connecting again would leave the files with hooks and servers as they are."""
+    """Return True if connecting again would not change the files with hooks and servers."""
     files = documents(host, machine, install)
     changes = _plan_changes(install.home, host, files, is_taken=False)
     return not any(change.is_one for change in changes)

@@ -1,5 +1,5 @@
 """
-Document: one file of a host's settings, and the edits that put our entries in and take them out.
+Document: one file of a host's settings, and the edits that add and remove our entries.
 
 Every kind of document is made of pure functions over its text, so that a change can be shown
 before it is made, and made again where the file was changed meanwhile.
@@ -28,8 +28,8 @@ from store.home.errors import ConfigError
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A file. `start` is the text of one that we make; `places` are the containers we fill; a host
-    may run it as a program.
+    """A file. `start` is the text of a new file; `places` are the containers we fill; a host may
+    run it as a program.
 
     `entries` gives our entries in a text, `values` all of it, as plain values.
     """
@@ -124,7 +124,7 @@ def _own_document(file: OwnFile) -> Document:
 
 
 class _OurHook(msgspec.Struct, frozen=True):
-    """A hook of ours in a file: its event, its place, and the place to take out with it."""
+    """Our hook in a file: its event, its place, and the place to remove with it."""
 
     event: str
     place: Place
@@ -156,7 +156,7 @@ def _in_group(event: str, place: Place, group: Any, host: str) -> list[_OurHook]
 
 
 def _put_hooks(text: str, part: HookEntries) -> str:
-    """Bring our hooks up to date where they stand, add what is missing, drop the rest."""
+    """Update our hooks in place, add the missing ones, drop the rest."""
     hooks = _hooks(text, part)
     first = {hook.event: hook for hook in reversed(hooks) if hook.event in part.wanted}
     for hook in reversed([hook for hook in hooks if hook not in first.values()]):
@@ -176,7 +176,7 @@ def _put_server(text: str, part: ServerEntry) -> str:
     there = find_node(parse_jsonc(text), place)
     if there is None or not isinstance(there.value, dict) or "command" not in there.value:
         return json_edit.put_json(text, place, part.value)
-    for key, value in part.value.items():  # what the user set beside ours stays
+    for key, value in part.value.items():  # the user's other settings stay
         text = json_edit.put_json(text, (*place, key), value)
     return text
 
@@ -203,7 +203,7 @@ _ROUTE = r"^https?://[^/]+/v1/hooks/{}(?![\w-])"
 
 
 def is_our_hook(handler: Any, host: str) -> bool:
-    """Whether a hook runs our client for this host, or posts to its route."""
+    """Return True if a hook runs our client for this host, or posts to its route."""
     if not isinstance(handler, dict):
         return False
     url = handler.get("url")

@@ -1,9 +1,9 @@
 """
-Edits of JSON texts that leave every character they do not mean where it was.
+Edits of JSON texts that leave every other character in place.
 
-`put`, `add` and `take` return the whole new text. What must stay true: the new text parses to what
-the same edit makes of the plain value; `take` after `put` or `add` gives the first text back, byte
-for byte, where `blanks` was read from the first; and nothing else of the text changes.
+`put`, `add` and `take` return the whole new text. Invariants: the new text parses to the result of
+the same edit of the plain value; `take` after `put` or `add` gives the first text back, byte for
+byte, where `blanks` was read from the first; and nothing else of the text changes.
 """
 
 import json
@@ -43,7 +43,7 @@ class Node(msgspec.Struct, frozen=True):
         return isinstance(self.value, dict | list)
 
     def child(self, key: Key) -> "Child | None":
-        """Return the child of a key; the last one of a repeated key, as parsers do."""
+        """Return the child of a key; the last child of a repeated key, as parsers do."""
         return next((child for child in reversed(self.children) if child.key == key), None)
 
 
@@ -71,13 +71,13 @@ def parse_jsonc(text: str) -> Node:
 
 
 def find_node(node: Node, path: KeyPath) -> Node | None:
-    """Return the value at a path; None where there is none."""
+    """Return the value at a path; None if it is missing."""
     deepest, rest = _deepest(node, path)
     return None if rest else deepest
 
 
 def _deepest(node: Node, path: KeyPath) -> tuple[Node, KeyPath]:
-    """Return the last value there is on a path, and the keys that lead on from it."""
+    """Return the deepest existing value on a path, and the remaining keys."""
     for number, key in enumerate(path):
         child = node.child(key)
         if child is None:
@@ -95,7 +95,7 @@ def after_gap(text: str, at: int) -> int:
 
 
 def position(text: str, at: int) -> str:
-    """Return a place as people count: line and column from 1; CRLF is one line end."""
+    """Return a place as line and column, both from 1; CRLF is one line end."""
     before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
     line = before.count("\n") + 1
     return f"line {line}, column {len(before) - (before.rfind(chr(10)) + 1) + 1}"
@@ -185,8 +185,7 @@ _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 def put_json(text: str, path: KeyPath, value: Any) -> str:
     """Return the text with `value` at `path`, objects above it made where missing.
 
-    A value that is there already stays as it is written. Raise ConfigError where something on the
-    way is no object.
+    An equal value keeps its present form. Raise ConfigError where a value on the path is no object.
     """
     root = parse_jsonc(text)
     there = find_node(root, path)
@@ -213,7 +212,7 @@ def add_json(text: str, path: KeyPath, value: Any) -> str:
 
 
 def take_json(text: str, path: KeyPath, blanks: Blanks) -> str:
-    """Return the text without what is at `path`, and without containers that it leaves empty.
+    """Return the text without the value at `path`, and without containers that it leaves empty.
 
     A container in `blanks` was there before us: it stays, with that white space inside.
     """
@@ -295,9 +294,9 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
 
 
 def _comments_before(text: str, start: int, stop: int, end: int) -> str:
-    """Return the comments from `start` on before what is taken out, `stop` to `end`.
+    """Return the comments from `start` on before the removed text, `stop` to `end`.
 
-    A comment that its line ends gets that line end, where none follows.
+    A line comment gets a line end, where none follows.
     """
     gap = text[start:stop].rstrip()
     comments = _COMMENT.findall(gap)
@@ -311,7 +310,7 @@ def _is_empty(text: str, node: Node) -> bool:
 
 
 def _line_indent(text: str, at: int) -> str:
-    """Return the white space that the line of a place begins with."""
+    """Return the indent of a place's line."""
     begins = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
     before = text[begins:at].removeprefix(BOM)
     return before[: len(before) - len(before.lstrip(" \t"))]
@@ -333,7 +332,7 @@ def _unit(text: str) -> str:
 
 
 def _render_in_place(text: str, old: Node, value: Any) -> str:
-    """Return a value as it is written in the place of another: on one line, where that was."""
+    """Return a value written in place of another: on one line if the old value was."""
     is_flat = old.is_container and not _LINE_END.search(text, old.start, old.end)
     if is_flat or not _LINE_END.search(text):
         return json.dumps(value, ensure_ascii=False)

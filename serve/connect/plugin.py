@@ -2,8 +2,8 @@
 A folder from which Claude Code installs mnemolog as a plugin, with its hooks, MCP server and skill.
 
 https://code.claude.com/docs/en/plugins-reference and plugin-marketplaces. It is for this machine,
-whose interpreter and home it names; or portable, for all who have `mnemolog` on their PATH. No
-secret is in it.
+whose interpreter and home it names; or portable, for any machine with `mnemolog` on its PATH. It
+contains no secret.
 """
 
 import json
@@ -41,7 +41,7 @@ _LIST = Path(".claude-plugin", "marketplace.json")
 def build(folder: Path, install: Install | None) -> list[Path]:
     """Write the folder, a portable one for no install; return its files.
 
-    Raise ConfigError where something else is there.
+    Raise ConfigError where the folder has other content.
     """
     listed = folder / _LIST
     if folder.exists() and not folder.is_dir():

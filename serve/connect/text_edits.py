@@ -1,10 +1,10 @@
 """
-Edits of TOML and Markdown files: one table, or one marked block, put in and taken out again.
+Edits of TOML and Markdown files: one table, or one marked block, added and removed again.
 
 The lines of a TOML table are ours to find, because we write one key a line; tomlkit does the rest,
 and only that: to read a line of some megabytes it takes seconds, the standard library none.
-What must stay true: the new text parses to what the same edit makes of the plain value, else the
-edit is refused. TOML 1.0: https://toml.io/en/v1.0.0.
+Invariant: the new text parses to the result of the same edit of the plain value, else the edit is
+refused. TOML 1.0: https://toml.io/en/v1.0.0.
 """
 
 import re
@@ -65,7 +65,7 @@ def take_toml(text: str, table: str, name: str) -> str:
 
 
 def toml_values(text: str, table: str, name: str) -> list[dict[str, Any]]:
-    """Return the values of `[table.name]`, alone in a list; an empty one where it is not there."""
+    """Return the values of `[table.name]`, alone in a list; an empty list without that table."""
     there = parse_toml(text).get(table)
     return [there[name]] if isinstance(there, dict) and isinstance(there.get(name), dict) else []
 
@@ -112,7 +112,7 @@ def _first_right(texts: Iterator[str], wanted: dict[str, Any], table: str = "") 
 def append_block(text: str, block: str) -> str:
     """Return a text with a block at its end, a blank line before it.
 
-    The block ends as the text did, with a line end or without: so `cut` knows what was there.
+    The block ends as the text did, with a line end or without: so `cut` can restore the text.
     """
     end = line_end(text)
     if not text.removeprefix(BOM):
@@ -136,7 +136,7 @@ _FIRST = RULES_BEGIN + " (`mnemolog disconnect` takes this block out) -->"
 
 
 def put_marked(text: str, body: str, first: str = _FIRST) -> str:
-    """Return the text with the block at its end, or in the place of the one there is; its `first`
+    """Return the text with the block at its end, or in place of the existing block; its `first`
     line begins with RULES_BEGIN.
 
     Raise ConfigError where only one of the two marks is there.

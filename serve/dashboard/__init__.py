@@ -13,6 +13,6 @@ The operator's pages: the memory in a browser, to look at, correct and trust. To
 3. The function in `BLUEPRINTS` of `serve.dashboard.shell`.
 
 A form is a POST with `{{ csrf() }}` in it. Its view does one thing through the function that the
-command line and the API use, and returns `site.redirect(back(tenant_url(...)), "what was done")`. A
-GET writes nothing. Text of memories goes through `|clean`, or `|line` where one line is wanted.
+command line and the API use, and returns `site.redirect(back(tenant_url(...)), "done: ...")`. A GET
+writes nothing. Text of memories goes through `|clean`, or `|line` where one line is wanted.
 """

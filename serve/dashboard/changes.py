@@ -1,8 +1,8 @@
 """
-Changes that a page makes to one memory or many, in one transaction, and how each is taken back.
+Changes that a page makes to one memory or many, in one transaction, and their undo.
 
-What would change nothing is left out. Each change can be taken back as long as nobody changed the
-memory since: `Was` holds what it was before and the seq that the change was given.
+A change without effect is left out. Each change can be undone as long as the memory has no later
+change: `Was` has the memory's former state and the change's seq.
 """
 
 from collections.abc import Sequence
@@ -50,8 +50,8 @@ _was = msgspec.json.Decoder(Was)
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The result of a form: counts of the memories it changed and left as they were, the states
-    before, for the form that undoes it, and its events.
+    """The result of a form: the numbers of changed and unchanged memories, the former states for
+    the undo form, and its events.
     """
 
     changed: int
@@ -69,7 +69,7 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         raise InvalidInput(f"choose 1 to {MOST} memories")
     if does in ("tag", "untag") and not tag.strip():
         raise InvalidInput("name the tag")
-    # first: a change that comes in between is reported, not overwritten
+    # first: a change in between is reported, not overwritten
     newest = {id_: log_queries.newest_change(opened.log, id_) for id_ in wanted}
     before = opened.reader.answer(lambda view: [find_memory(view, id_) for id_ in wanted])
     events: list[Event] = []
@@ -90,9 +90,9 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
 
 
 def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
-    """Take changes back, all or none, and return of how many memories.
+    """Undo changes, all or none, and return the number of memories.
 
-    Raise ChangedSince where somebody changed one since, InvalidInput for fields that are no change.
+    Raise ChangedSince if a memory has a later change, InvalidInput for fields that are no change.
     """
     try:
         before = [_was.decode(state) for state in sent[:MOST]]
@@ -111,7 +111,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
 
 
 def encode_state(memory: Memory, seq: int) -> str:
-    """Return a memory's state as text, for the form that takes its change back."""
+    """Return a memory's state as text, for the undo form."""
     was = Was(
         memory.id,
         seq,
@@ -133,7 +133,7 @@ def find_memory(view: View, id_: str) -> Memory:
 
 
 def _change(memory: Memory, does: Does, tag: str) -> Change | None:
-    """Return the change that does it to a memory; None where it is so already."""
+    """Return the change of a memory; None where it would have no effect."""
     state = memory.state
     changes: dict[Does, tuple[bool, Change]] = {
         "tag": (tag not in memory.tags, Revised(tags=(*memory.tags, tag))),
@@ -149,17 +149,17 @@ def _change(memory: Memory, does: Does, tag: str) -> Change | None:
 
 
 def _can_be_taken_back(memory: Memory, does: Does) -> bool:
-    """Whether events of ours make a memory again what it was.
+    """Return True if events of ours can restore a memory's former state.
 
-    What was stale is made so by its sources. Only a restore brings back what was forgotten, and a
-    former value of a key would take the present one's place with it.
+    Only its sources make a memory stale again. Only a restore brings back a forgotten memory, and
+    restoring a former value of a key would replace the present value.
     """
     is_former_value = memory.key is not None and memory.state != ACTIVE
     return memory.state != STALE and not (does == "forget" and is_former_value)
 
 
 def _back(memory: Memory, was: Was, now: int) -> list[Change]:
-    """Return the changes that make a memory again what it was."""
+    """Return the changes that restore a memory's former state."""
     changes: list[Change] = []
     if memory.state != was.state or memory.superseded_by != was.by:
         if was.state == ACTIVE or memory.state == FORGOTTEN:

@@ -1,8 +1,8 @@
 """
-Forms: the fields that a page's form sent, as the values our functions take.
+Forms: the fields of a page's form, as the values our functions take.
 
-An empty field of a new memory is ignored; of an edited one it empties the field, and one that was
-not sent leaves it as it is.
+An empty field of a new memory is ignored; for an edited memory it empties the field, and a missing
+field is not changed.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _NUMBERS = ("importance", "progress")
 _NEW = (*TEXTS, "id", "kind", "key", "value", "chain", "status", "source", "tier", "project")
 
 
-# the filters of the list, as people call them
+# labels of the list's filters
 FILTER_LABELS = {
     "kind": "kind",
     "project": "project",
@@ -50,8 +50,8 @@ FILTER_LABELS = {
 class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of the list's form as typed. `sort` "": the best first, else the newest.
 
-    With words the memories are recalled; in an order or a state that recall does not know, those
-    are listed that hold the words.
+    With words the memories are recalled; with an order or a state that recall does not support, the
+    memories with these words are listed.
     """
 
     q: str = ""
@@ -70,7 +70,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def recalls(self) -> bool:
-        """Whether the memories are recalled, and not listed."""
+        """True if the memories are recalled, and not listed."""
         return bool(self.q) and not self.sort and self.state in (ACTIVE, ANY)
 
     def query(self, **changed: str) -> dict[str, str]:
@@ -95,7 +95,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         }
 
     def listing(self, now: int) -> Listing:
-        """Return the listing that is asked for; raise InvalidInput for wrong values."""
+        """Return the form's listing; raise InvalidInput for wrong values."""
         state: Any = self.state
         return Listing(
             self._filter(now),
@@ -106,7 +106,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def request(self, now: int) -> RecallRequest:
-        """Return the recall that is asked for; hits that are not sure enough come back too."""
+        """Return the form's recall; hits below the threshold come back too."""
         those = self._filter(now)
         return RecallRequest(
             query=self.q[:2_000],
@@ -146,7 +146,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 def read_list_form(sent: Sent) -> ListForm:
-    """Return the form of a query; raise InvalidInput for a choice that there is not."""
+    """Return the form of a query; raise InvalidInput for an unknown choice."""
     names = ListForm.__struct_fields__
     form = ListForm(**{name: text.strip() for name, text in sent.items() if name in names})
     for name, choices in _CHOICES.items():
@@ -158,7 +158,7 @@ def read_list_form(sent: Sent) -> ListForm:
 
 
 def draft(sent: Sent) -> Draft:
-    """Return the memory that a form describes; raise InvalidInput naming what is wrong."""
+    """Return the draft that a form describes; raise InvalidInput naming the error."""
     values: dict[str, Any] = {
         name: _lines(sent[name]) for name in _NEW if sent.get(name, "").strip()
     }
@@ -176,7 +176,7 @@ def draft(sent: Sent) -> Draft:
 
 
 def revision(sent: Sent, memory: Memory) -> Revised:
-    """Return the revision that a form makes of a memory: only the fields that differ."""
+    """Return a form's revision of a memory: only the fields that differ."""
     values: dict[str, Any] = {}
     for name in TEXTS:
         text = _lines(sent.get(name, getattr(memory, name) or ""))
@@ -216,7 +216,7 @@ def form_values(memory: Memory) -> dict[str, str]:
 
 
 def convert(values: dict[str, Any], to: type[T]) -> T:
-    """Return the struct that a form's values make; raise InvalidInput where one does not fit."""
+    """Return a form's values as a struct; raise InvalidInput where a value does not fit."""
     try:
         return msgspec.convert(values, to)
     except msgspec.ValidationError as error:

@@ -2,7 +2,7 @@
 Graph: the entities that memories name, and which are named together, as a picture and as lists.
 
 The page holds the picture's data and the lists of its communities, so nothing but the drawing needs
-a script. Authors are left out unless they are asked for: they are named with everything.
+a script. Authors are left out by default: they are named with everything.
 """
 
 from typing import Any, get_args
@@ -28,7 +28,7 @@ KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
 DRAWN: tuple[EntityKind, ...] = tuple(kind for kind in KINDS if kind != AUTHOR)
 SHOWN = 25  # entities of the table
 MOST_PROJECTS = 200  # that the form lists
-_FOUND = 10 * SHOWN  # by a search, of any kind
+_FOUND = 10 * SHOWN  # entities of a search, of any kind
 
 
 def graph_blueprint(site: Site) -> Blueprint:
@@ -108,7 +108,7 @@ def _index(view: View, prefix: str, kind: EntityKind | None, now: int) -> dict[s
 
 
 def _kind() -> EntityKind | None:
-    """Return the kind that is asked for; raise InvalidInput for one that is none."""
+    """Return the requested kind, None for any; raise InvalidInput for an unknown kind."""
     text = request.args.get("kind", "")
     if not text:
         return None

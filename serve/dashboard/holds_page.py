@@ -1,6 +1,6 @@
 """
-What holds: the brief of a new session in a project, line by line, to be changed or forgotten; below
-it the decisions and facts that hold there.
+Holds page: the brief of a new session in a project, line by line, to be changed or forgotten; below
+it the current decisions and facts.
 """
 
 from typing import Any
@@ -82,7 +82,7 @@ def holds_blueprint(site: Site) -> Blueprint:
 
 
 def _line(view: View, note: Note) -> dict[str, Any]:
-    """Return a line of a brief as the page shows it: the memory, or `words` where it is none."""
+    """Return a line of a brief for the page: its memory, or `words` for a line without one."""
     memory = view.tail.find(note["id"]) if "id" in note else None
     if memory is not None:
         return line_json(memory)
@@ -94,7 +94,7 @@ def _line(view: View, note: Note) -> dict[str, Any]:
 
 
 def _holding(view: View, conditions: Filter, kind: str, in_brief: set[str]) -> list[dict[str, Any]]:
-    """Return the newest memories of a kind that hold in a project, without those in its brief."""
+    """Return a project's newest current memories of a kind, without those in its brief."""
     memories = newest(view, Filter(conditions.now, conditions.project, kinds=(kind,)), SHOWN)
     return [
         line_json(memory)

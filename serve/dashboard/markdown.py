@@ -1,7 +1,7 @@
 """
 Markdown: the text of an agent as HTML that can do no harm.
 
-Anybody may have put words into an agent's mouth. So HTML in a text is escaped, a picture becomes
+An agent may repeat the words of any source. So HTML in a text is escaped, a picture becomes
 its description, and no link works: its address is printed beside its words. A page has its own
 headings; those of a text are bold lines.
 """
@@ -51,7 +51,7 @@ def mark(text: object, words: Sequence[str]) -> Markup:
 
 @cache
 def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt  # a server that shows no session needs none
+    from markdown_it import MarkdownIt  # needed by session pages alone
 
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
     for name, rule in _RULES.items():

@@ -100,7 +100,7 @@ def memories_blueprint(site: Site) -> Blueprint:
             done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
         except InvalidInput as wrong:
             return site.redirect(page, str(wrong), "warn")
-        from serve.evaluation import bulk  # and what asks past recalls, which no page else needs
+        from serve.evaluation import bulk  # with the replay of recalls, needed by no other page
 
         undo: Undo | None = None
         text = f"{DONE[does]}: {plural(done.changed, 'memory')}"
@@ -112,7 +112,7 @@ def memories_blueprint(site: Site) -> Blueprint:
         opened.notes.write_if_possible()  # the receipts of the answers just given, too
         read, choices, now = opened.reader.read_past, site.settings.choices, site.clock()
         plan = bulk.keep(opened.tenant, opened.log, read, choices, DONE[does], done.events, now)
-        if plan is not None:  # which takes back what no form of ours can, too
+        if plan is not None:  # undoing a plan also reverts changes that no form can
             address = tenant_url("proposals.show", id_=plan.id)
             undo = Undo(address, (("answer", "undo"), ("back", page)))
             if plan.body.replay and (lost := bulk.regret(plan.body.replay)):
@@ -121,7 +121,7 @@ def memories_blueprint(site: Site) -> Blueprint:
 
     @pages.post("/t/<tenant>/memories/undo")
     def undo(tenant: str) -> Response:
-        """Take back what a form changed, if nobody changed it since."""
+        """Undo a form's changes, if the memories are unchanged since."""
         opened = site.tenant(tenant)
         page = back(tenant_url("memories.index"))
         try:
@@ -135,7 +135,7 @@ def memories_blueprint(site: Site) -> Blueprint:
 
 
 def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
-    """Return a page of the list, newest first where no order is asked for; raise InvalidInput."""
+    """Return a page of the list, newest first by default; raise InvalidInput."""
     now = site.clock()
     of = filter_digest("memories", form.query())
     after = decode_cursor(form.after, of) if form.after else None
@@ -193,7 +193,7 @@ def _hits(
 
 
 def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:
-    """Return the filters without which there are memories, the one that hides most first."""
+    """Return the filters whose removal gives results, the one that hides most first."""
     listings = []
     for name, value in form.filters.items():
         other = form.without(name)
@@ -221,7 +221,7 @@ def _nothing() -> dict[str, Any]:
 
 
 def _columns(form: ListForm) -> list[dict[str, str]]:
-    """Return the heads of the table, with the addresses that sort by them."""
+    """Return the column heads of the table, with the addresses that sort by them."""
     if form.recalls:
         return [
             {"title": "Memory", "class": "wide"},

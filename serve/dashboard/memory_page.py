@@ -1,5 +1,5 @@
 """
-Memory: all there is of one, and the forms that make it, change it and tie it to others.
+Memory page: all data of a memory, and the forms that make it, change it and link it to others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -192,14 +192,14 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
 
 
 def memory_line(view: View, id_: str) -> dict[str, Any]:
-    """Return a memory as a line of a page; of one that is gone the id alone."""
+    """Return a memory as a line of a page; the id alone for a missing memory."""
     memory = view.tail.find(id_)
     return {"id": id_, "text": ""} if memory is None else line_json(memory)
 
 
 def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
     """Return a memory and its newest change's seq; raise NotFound, InvalidInput for a tombstone."""
-    # first: what comes between is reported, not overwritten
+    # first: a change in between is reported, not overwritten
     newest = log_queries.newest_change(opened.log, id_)
     memory = opened.reader.answer(lambda view: find_memory(view, id_))
     if memory.state == FORGOTTEN:
@@ -210,7 +210,7 @@ def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
 def _append_revision(
     site: Site, opened: OpenTenant, memory: Memory, change: Revised, text: str = "changed"
 ) -> Response:
-    """Append a revision if nobody changed the memory since its form; else raise ChangedSince."""
+    """Append a revision; raise ChangedSince if the memory was changed after its form was made."""
     event = commands.change_event(opened.log, memory.id, change, site.clock(), author="typed")
     [appended] = opened.log.append([event], [require_unchanged(memory.id, {_form_seq()})])
     seq = str(appended.event.seq)
@@ -220,12 +220,12 @@ def _append_revision(
 
 
 def _form_seq() -> int:
-    """Return the seq of the newest change that the form was made from."""
+    """Return the seq of the newest change that the form is based on."""
     return request.form.get("seen", type=int, default=0)
 
 
 def _new(site: Site, sent: dict[str, str], error: str = "") -> str:
-    """Return the form of a new memory, with its id: sent twice it is remembered once."""
+    """Return the form of a new memory, with its id: sent twice it is recorded once."""
     values = sent | {"id": new_id(site.clock())}
     return render_template("memory_new.html", sent=values, error=error, **_CHOICES)
 
@@ -279,9 +279,9 @@ def history_steps(events: Sequence[Event], undone: frozenset[str]) -> list[Step]
 
 
 def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -> Revised | None:
-    """Return the revision that undoes the one with a seq; None where nothing can be put back.
+    """Return the revision that undoes the one with a seq; None where nothing can be undone.
 
-    A text field that had no value is emptied; another such field stays as it is.
+    A text field without a former value is emptied; any other such field is left alone.
     """
     for event, before in _with_before(events, undone):
         if event.seq == seq and isinstance(event.body, Revised):

@@ -144,7 +144,7 @@ def access_blueprint(site: Site) -> Blueprint:
 
 
 def _token_form() -> Wanted:
-    """Return the token that the form asks for; raise InvalidInput."""
+    """Return the token that the form requests; raise InvalidInput."""
     form = request.form
     try:
         values = {
@@ -158,7 +158,7 @@ def _token_form() -> Wanted:
         raise InvalidInput(f"no token was made: {error}") from error
 
 
-# Errors: failures in the background, and what is broken now; each with its fix.
+# Errors: failures in the background, and current problems; each with its fix.
 
 
 def errors_blueprint(site: Site) -> Blueprint:

@@ -44,7 +44,7 @@ T = TypeVar("T", int, float)
 
 
 class Tile(msgspec.Struct, frozen=True):
-    """One figure. `name` is its name among the live counters, empty where it is none of them."""
+    """One figure. `name` is its name among the live counters, else empty."""
 
     label: str
     value: str
@@ -100,7 +100,7 @@ def overview_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/trial")
     def trial(tenant: str) -> str:
         """Compare sessions without injected notes with the others."""
-        from serve.evaluation import holdout  # which no other page needs
+        from serve.evaluation import holdout  # needed by this page alone
 
         opened = site.tenant(tenant)
 
@@ -120,7 +120,7 @@ def overview_blueprint(site: Site) -> Blueprint:
 
 
 def _live_counters(counters: LiveCounters) -> dict[str, str]:
-    """Return the live counters, by name, as the page writes them; the spark as SVG."""
+    """Return the live counters by name, formatted for the page; the spark as SVG."""
     return {
         "memories": formatting.count(counters.memories),
         "events": formatting.count(counters.events),
@@ -200,7 +200,7 @@ def _use_tiles(stats: Statistics, moving: dict[str, str]) -> list[Tile]:
 
 
 def _moving_counters(stats: Statistics) -> dict[str, str]:
-    """Return the live counters as the statistics have them."""
+    """Return the live counters from the statistics."""
     newest, rate = stats.answered.newest(LIVE_RECALLS), stats.rate
     return _live_counters(
         LiveCounters(
@@ -263,8 +263,8 @@ _RECALLS = {"with notes": "told", "without notes": "silent", _NEAR: "near"}
 
 
 def _usefulness_rows(usefulness: Usefulness) -> list[tuple[str, str, list[str]]]:
-    """Return the lines of the usefulness table: a label, the page of what it counts, and a figure
-    for each period.
+    """Return the lines of the usefulness table: a label, the page with the counted items, and a
+    figure for each period.
     """
     lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
         ("Prompts", lambda period: period.prompts),

@@ -46,7 +46,7 @@ Tone = Literal["ok", "warn", "bad"]
 
 
 class Undo(msgspec.Struct, frozen=True):
-    """The form that takes an action back: where it is sent, and its fields."""
+    """The form that undoes an action: its address and its fields."""
 
     action: str
     fields: tuple[tuple[str, str], ...]
@@ -60,14 +60,14 @@ class Flash(msgspec.Struct, frozen=True):
 
 
 class Flashes:
-    """The flashes that wait to be shown, each with its end. Threads may share it."""
+    """The pending flashes, each with its expiry. Threads may share it."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[int, Flash]] = {}
         self._lock = threading.Lock()
 
     def keep(self, flash: Flash, now: int) -> str:
-        """Return the name under which a page finds the flash."""
+        """Keep a flash; return its name for the page's address."""
         name = secrets.token_urlsafe(9)
         with self._lock:
             while len(self._waiting) >= MOST:
@@ -92,7 +92,7 @@ class Site(msgspec.Struct, frozen=True):
         return self.tenants.settings
 
     def tenant(self, name: str) -> OpenTenant:
-        """Return the tenant of a page's address; raise NotFound, for a name we refuse too."""
+        """Return the tenant of a page's address; raise NotFound, also for an invalid name."""
         try:
             g.opened = self.tenants.get(name)
         except InvalidName as error:
@@ -107,7 +107,7 @@ class Site(msgspec.Struct, frozen=True):
     def redirect(
         self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None
     ) -> Response:
-        """Return the answer to a form that was carried out: the page at `url` says `text`.
+        """Return the answer to a submitted form: a redirect to `url`, which shows `text`.
 
         `undo` is a form that page offers beside it.
         """
@@ -127,16 +127,16 @@ def see_other(url: str) -> Response:
     return answer
 
 
-PART = "Mnemolog-Part"  # the header by which a script asks for what of a page changes
+PART = "Mnemolog-Part"  # the header of a script's request for the changing part of a page
 
 
 def is_part() -> bool:
-    """Whether a script asks for the list without the page around it."""
+    """Return True if a script requests the list without the page around it."""
     return PART in request.headers
 
 
 def tenant_url(endpoint: str, **values: object) -> str:
-    """Return the address of a page of the tenant that the present page is about."""
+    """Return the address of a page of the present page's tenant."""
     opened: OpenTenant = g.opened
     return _address(opened.tenant.name, endpoint, tuple(values.items()))
 
@@ -147,7 +147,7 @@ def _address(tenant: str, endpoint: str, values: tuple[tuple[str, Any], ...]) ->
 
 
 def back(otherwise: str) -> str:
-    """Return the address in a form's field `back` if it is one of this tenant's, else another.
+    """Return the address in a form's field `back` if it is this tenant's, else `otherwise`.
 
     The name of a flash is left out of it.
     """
@@ -165,25 +165,24 @@ def back(otherwise: str) -> str:
     return f"{sent.path}?{query}" if query else sent.path
 
 
-# Logging in and out: the link that works once, the form behind it, and the cookie it is changed
-# for.
+# Login and logout: the one-time link, the form behind it, and the session cookie.
 #
 # Opening the link changes nothing, as a GET may not: the page it shows sends the key by a form, at
-# once where scripts run. Only the owner's token makes keys, so nobody can be logged in as another.
+# once where scripts run. Only the owner's token makes keys, so a link cannot log in another user.
 
-_LONGEST = 200  # characters of a key that are looked at
-_MOST = 4_096  # bytes of its form: nobody is known yet, and a large one takes seconds to take apart
+_LONGEST = 200  # characters of a key that are read
+_MOST = 4_096  # bytes of its form: the sender is unknown, and a large form takes seconds to parse
 
 
 def login_blueprint(signer: Signer, clock: Callable[[], int]) -> Blueprint:
-    """Return the routes by which the owner gets in and out."""
+    """Return the routes of login and logout."""
     pages, keys = Blueprint("login", __name__), Keys()
 
     @pages.post("/v1/logins")
     def make_key() -> Response:
         if (refused := owner_only()) is not None:
             return refused
-        # somebody is about to look at a page: compile them all, 0.2 s together
+        # a page is about to be opened: compile all templates, 0.2 s together
         for name in current_app.jinja_env.list_templates():
             current_app.jinja_env.get_template(name)
         key, ends = keys.make(clock())

@@ -1,7 +1,7 @@
 """
-Proposals: plans, recommendations and drafts of lessons as a list, and each as one can judge it.
+Proposals: plans, recommendations and drafts of lessons, as a list and each in detail.
 
-A step shows both sides: what goes, and what stays in its place, with the words that differ marked.
+A step shows both sides: the removed text and its replacement, with the differing words marked.
 """
 
 from collections import Counter
@@ -54,7 +54,7 @@ _FATES = {
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of the memories that a step is about: its words, in pieces that differ or not."""
+    """One of a step's memories: its words, in pieces that differ or not."""
 
     title: str
     pieces: Sequence[Piece]
@@ -106,7 +106,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
 
     @pages.post("/t/<tenant>/proposals")
     def answer_many(tenant: str) -> Response:
-        """Answer the chosen proposals; those that cannot get this answer stay as they were."""
+        """Answer the chosen proposals; those that cannot get this answer are left alone."""
         opened, word = site.tenant(tenant), _word()
         ids = list(dict.fromkeys(request.form.getlist("id")))
         if not 0 < len(ids) <= MOST:
@@ -244,7 +244,7 @@ def _steps(opened: OpenTenant, proposal: Proposal, start: int) -> list[Shown]:
 def _sides(
     step: Changed, memories: Mapping[str, Memory], new_texts: Mapping[str, str]
 ) -> list[Side]:
-    """Return the sides of a step, one or two: the memory it is about, and the one that stays."""
+    """Return the sides of a step, one or two: its memory, and the one that stays."""
     memory = memories.get(step.subject)
     if step.event == "configured":  # a setting, and no memory
         return []

@@ -43,7 +43,7 @@ from store.log.receipts import Place, Wanted
 
 SHOWN = 30
 NOTES = 3  # memories shown of a recall
-LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
+LOOKED_AT = 4_000  # receipts read for a page, which must load within 100 ms
 _FILTERS = ("memory", "through", "project", "session", "silent", "after")
 _SILENT = {"": None, "silent": True, "near": True, "told": False}
 VERDICTS = {"helped": 1.0, "harmed": -1.0}
@@ -114,7 +114,7 @@ def recalls_blueprint(site: Site) -> Blueprint:
 def recalls_of_memory(
     opened: OpenTenant, id_: str, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Return the newest recalls that returned a memory, and whether there may be older ones."""
+    """Return the newest recalls that returned a memory, and True if there may be older ones."""
     page = receipts.page(opened.log, Wanted(memories=(id_,)), limit, most=LOOKED_AT)
     return receipt_rows(opened, page.receipts, id_), page.last is not None
 
@@ -124,8 +124,8 @@ def receipt_rows(
 ) -> list[dict[str, Any]]:
     """Return receipts as lines of a list, with the first memories that each returned.
 
-    `moment` is microseconds UTC; `tokens`, about how many were put before a model, is None where
-    none were.
+    `moment` is microseconds UTC; `tokens`, the approximate number given to a model, is None for
+    none.
     """
 
     def read(view: View) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def _tokens(receipt: Event) -> int | None:
 
 
 def _receipt_filter(opened: OpenTenant, filters: dict[str, str]) -> Wanted:
-    """Return the receipts that are asked for; `through` adds those of a memory's derivatives."""
+    """Return the filter of a form; `through` adds the receipts of a memory's derivatives."""
     if filters["silent"] not in _SILENT:
         raise InvalidInput("`silent` is silent, near or told")
     memory, derivatives = filters["memory"], []
@@ -182,7 +182,7 @@ def _filters_digest(filters: dict[str, str]) -> str:
 
 # Recall lab: a question under one or two settings, stage by stage.
 #
-# The address is the experiment: everyone who opens it asks the same. Reading writes nothing, not
+# The address defines the experiment: opening it repeats the query. Reading writes nothing, not
 # even a receipt, and calls no language model.
 
 MOST_PROJECTS = 200  # that can be chosen from
@@ -237,7 +237,7 @@ def lab_blueprint(site: Site) -> Blueprint:
 def _known(
     opened: OpenTenant, question: LabQuestion, usual: Choices, now: int
 ) -> Iterator[tuple[OpenTenant, Known]]:
-    """Open the memory to ask: as it was known on a day, or as it is.
+    """Open the memory to query: as it was known on a day, or as it is.
 
     A day before the first event counts as that of the first event.
     """
@@ -256,7 +256,7 @@ def _projects(view: View) -> list[str]:
 
 
 def _life(log: EventLog, now: int) -> dict[str, object]:
-    """Return the days of the log's life: the first, the last, and how many lie between."""
+    """Return the first and last day of the log, and the number of days between."""
     first = min(log_queries.time_of(log, 1) or now, now)
     days = now // _DAY - first // _DAY
     return {"first": isoformat(first)[:10], "last": isoformat(now)[:10], "days": days}

@@ -46,8 +46,8 @@ _LEAST_PREFIX = 2  # letters of a word that is still being typed
 def highlight(text: object, query: str, longest: int = 220) -> Markup:
     """Return a text on one line, cut around the first of a query's words, which are marked.
 
-    The last word may still be typed: words that begin like it are marked too. Of a text of very
-    many characters the beginning is looked at.
+    The last word may be incomplete: words with that prefix are marked too. Only the beginning of a
+    very long text is read.
     """
     words = " ".join(clean(str(text)[:LONGEST]).split())
     terms = frozenset(tokenizer.terms(query))
@@ -78,8 +78,8 @@ _PASSAGE = 220  # characters of each part
 
 
 def passages(hit: Mapping[str, Any], query: str) -> list[tuple[str, Markup]]:
-    """Return the parts of a hit that answer a question, each with who said it and the question's
-    words marked. Of a part of very many characters the beginning is looked at.
+    """Return the parts of a hit that answer a question, each with its speaker and the question's
+    words marked. Only the beginning of a very long part is read.
     """
     terms = frozenset(tokenizer.terms(query))
 
@@ -109,7 +109,7 @@ def prose(text: object, longest: int = 600) -> Markup:
 
 
 def iso(at: int) -> str:
-    """Return microseconds UTC as <time datetime> takes it."""
+    """Return microseconds UTC in the format of <time datetime>."""
     return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -127,14 +127,14 @@ def ago(at: int, now: int) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with its thousands apart; a whole one without a fraction."""
+    """Return a number with thousands separators; a whole number without a fraction."""
     if isinstance(value, int) or float(value).is_integer():
         return f"{int(value):,}"
     return f"{value:,.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
 
 
 def pretty(value: object) -> str:
-    """Return a value as JSON that people read."""
+    """Return a value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 

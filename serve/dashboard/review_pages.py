@@ -152,8 +152,8 @@ def goals_blueprint(site: Site) -> Blueprint:
 
 
 def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain], list[Memory]]:
-    """Return the goals that are wanted, those that ended, the chains of milestones, and the newest
-    milestones of no chain.
+    """Return the open goals, the ended ones, the chains of milestones, and the newest milestones
+    without a chain.
     """
     conditions = Filter(now=now)
     wanted = goals.open_goals(view, conditions)

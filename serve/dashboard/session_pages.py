@@ -30,7 +30,7 @@ from store.log.events import Event
 SHOWN = 40  # sessions of a page
 TURNS = 25  # of a page
 LINES = 12  # memories, files and commits in a list
-WORDS = 8  # that are looked for
+WORDS = 8  # of a search
 _AFTER = 60 * 60 * 1_000_000  # a session's work is committed after its last prompt, too
 
 
@@ -102,7 +102,7 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
     recalls = [body for event in events if isinstance(body := event.body, Recalled)]
 
     def commits(view: View) -> list[dict[str, Any]]:
-        """Return the imported commits of the project that were made meanwhile."""
+        """Return the project's imported commits made during the session."""
         kinds = tuple(kind for kind in MEMORY_KINDS if kind != EPISODE)
         conditions = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
         asked = Listing(conditions, state="any", sort="created_at")
@@ -126,7 +126,7 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
 
 
 def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
-    """Return a turn as the page shows it."""
+    """Return the fields of a turn for the page."""
     recalls = receipt_rows(opened, turn.recalls)
     in_recalls = {hit["id"] for recall in recalls for hit in recall["notes"]}
 

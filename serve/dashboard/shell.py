@@ -61,7 +61,7 @@ class Asset(msgspec.Struct, frozen=True):
 
 
 def assets() -> Mapping[str, Asset]:
-    """Return the static files by name, and the scripts of other people in `vendor`."""
+    """Return the static files by name, and third-party scripts in `vendor`."""
     paths = [path for path in sorted(FOLDER.iterdir()) if path.is_file()]
     paths += sorted((FOLDER / "vendor").glob("*.js"))
     files = {}
@@ -133,7 +133,7 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # `no-referrer` would hide the Origin that the gate asks for
+    "Referrer-Policy": "same-origin",  # `no-referrer` would hide the Origin that the guard needs
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
@@ -150,7 +150,7 @@ def login_of(owners: Signer, clock: Callable[[], int]) -> Callable[[Request], Se
 
 
 def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[], int]) -> None:
-    """Add the pages, their shell and the way in to an application."""
+    """Add the pages, their shell and the login to an application."""
     site, files = Site(tenants, clock), assets()
     app.jinja_options = {
         "undefined": StrictUndefined,  # a misspelt name is an error, not an empty place
@@ -166,7 +166,7 @@ def register(app: Flask, tenants: OpenTenants, owners: Signer, clock: Callable[[
 
 
 def _doors_blueprint(site: Site, files: Mapping[str, Asset]) -> Blueprint:
-    """Return the routes that are no page: the redirects to the first one, and the static files."""
+    """Return the routes other than pages: redirects to the first page, and the static files."""
     doors = Blueprint("doors", __name__, template_folder="templates")
 
     @doors.get("/")
@@ -209,7 +209,7 @@ def _add_template_names(app: Flask, site: Site, files: Mapping[str, Asset]) -> N
 
 
 def _frame_values(site: Site) -> dict[str, Any]:
-    """Return the values of every page's frame; where nobody is logged in it has only a title."""
+    """Return the values of every page's frame; without a login it has only a title."""
     opened = g.get("opened")
     return {
         "version": version(),
@@ -232,7 +232,7 @@ def _place_url(tenant: str) -> str:
 
 
 def _manifest(opened: OpenTenant) -> int | None:
-    """Return the number of the manifest that is served, None before the first build."""
+    """Return the number of the served manifest, None before the first build."""
     manifest = opened.reader.answer(lambda view: view.snapshots.manifest, without_log=True)
     return manifest.number if manifest else None
 
@@ -243,7 +243,7 @@ def _csrf() -> Markup:
 
 
 def _here() -> str:
-    """Return the address of the present page, to come back to."""
+    """Return the address of the present page, to return to."""
     return request.full_path.rstrip("?")
 
 
@@ -252,8 +252,8 @@ def _static(files: Mapping[str, Asset], name: str) -> str:
 
 
 def _finish(answer: Response) -> Response:
-    """Render an error of a page as a page, and add the headers that protect it; for programs only
-    keep clients from guessing another type.
+    """Render a page's error as a page, and add its security headers; an answer to a program gets
+    only `nosniff`.
     """
     if request_guard.is_for_programs(request.path):
         answer.headers["X-Content-Type-Options"] = "nosniff"

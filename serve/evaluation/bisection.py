@@ -1,11 +1,10 @@
 """
 Bisection: the event that changed the answer to a question, by binary search over the log.
 
-A fold is the memory as it was known after an event, built whole; the question is asked of each at
-the same moment and under the same settings, so that only events make a difference. Between a place
-with the old answer and one with the new, the place in the middle is asked, until the two are
-neighbours: log2(n) folds, each grown from the last one that had the old answer. Where an answer
-changed to and fro, one of the changes is found.
+A fold is the memory as known after an event, built whole; each is asked at the same moment and
+under the same settings, so that only events make a difference. Between a place with the old answer
+and one with the new, the middle is asked, until the two are neighbours: log2(n) folds, each grown
+from the last one with the old answer. If an answer changed to and fro, one of the changes is found.
 """
 
 import shutil
@@ -28,13 +27,13 @@ from store.log.events import Event
 from store.log.rows import redact_event
 
 Hits = tuple[Hit, ...]
-Progress = Callable[[int, bool], None]  # told of each fold: its place, and whether it is as now
+Progress = Callable[[int, bool], None]  # called for each fold: its place, and whether it is as now
 
 
 class Change(msgspec.Struct, frozen=True):
     """The event since which an answer is as it is now, and the hits before and after it.
 
-    It is one of `events`, found with so many `folds`.
+    `events` is the number of events searched, `folds` the number of folds it took.
     """
 
     event: Event
@@ -48,7 +47,7 @@ class Search(msgspec.Struct, frozen=True):
     """A question about the past of a memory that is served by `reader`.
 
     Each method takes the seq of an event after which the answer was another; None is the beginning,
-    where nothing is remembered, unless the method names another. Each raises InvalidInput where the
+    where nothing is remembered, unless the method names another. Each raises InvalidInput if the
     answer was the same there, or where the served build answers otherwise than a new one.
     """
 
@@ -58,8 +57,8 @@ class Search(msgspec.Struct, frozen=True):
     report: Progress = lambda seq, is_as_now: None
 
     def answer(self, since: int | None = None) -> Change:
-        """Return the event since which the same memories come back in the same order; unsure ones
-        count only if none is sure now.
+        """Return the event since which the same memories are returned in the same order; unsure
+        ones count only if none is sure now.
         """
         is_unsure = all(hit.is_unsure for hit in self._now())
 
@@ -69,8 +68,8 @@ class Search(msgspec.Struct, frozen=True):
         return self._find(ids, since or 0)
 
     def memory(self, id_: str, since: int | None = None) -> Change:
-        """Return the event since which a memory, its copy or what took its place comes back; or no
-        longer does since it was recorded.
+        """Return the event since which a memory, its copy or its successor is returned; or, since
+        its recording, no longer is.
         """
 
         def comes_back(hits: Hits) -> bool:
@@ -81,8 +80,8 @@ class Search(msgspec.Struct, frozen=True):
         return self._find(comes_back, since or 0)
 
     def text(self, text: str, since: int | None = None) -> Change:
-        """Return the event since which a hit contains a text, in whatever case; or none does any
-        longer since it was last recorded.
+        """Return the event since which a hit contains a text, ignoring case; or, since its last
+        recording, no hit does.
         """
         wanted = text.casefold()
 
@@ -115,7 +114,7 @@ class Search(msgspec.Struct, frozen=True):
                     "was as it is now: give a time when it was another, with --since"
                 )
             while high - low > 1 or after is None:
-                # rounded up: the head is asked for only where all before it answers otherwise
+                # rounded up: the head is only asked if all places before it differ from now
                 middle = (low + high + 1) // 2
                 hits = folds.ask(middle)
                 is_as_now = look_at(hits) == now
@@ -148,7 +147,7 @@ class _Folds:
         self.count = 0
 
     def ask(self, seq: int) -> Hits:
-        """Return the answer after an event; it may not lie before the one that was kept."""
+        """Return the answer after an event, which may not be before the kept one."""
         self._drop(self._last)
         self.count += 1
         folder = self._folder / str(self.count)

@@ -25,7 +25,7 @@ from store.plans import plans
 from store.plans.plans import Plan
 from store.text.excerpt import plural
 
-SHARE = 0.03  # of the active memories, from which on past recalls are asked
+SHARE = 0.03  # of the active memories; above it past recalls are asked again
 ASKED = 40  # past recalls
 
 Judged = tuple[ReplayDiff | None, tuple[PlanCheck, ...]]
@@ -41,8 +41,8 @@ def keep(
     events: Sequence[Event],
     now: int,
 ) -> Plan | None:
-    """Keep a bulk change that was just written by these events as a plan, with what it does to past
-    answers where it touched much of the memory; return None of a few memories, which are no bulk.
+    """Keep a bulk change just written by these events as a plan, with its effect on past answers if
+    it touched much of the memory; return None for a few memories, which are no bulk change.
 
     `read` opens the memory of a log that ends before the change.
     """
@@ -70,7 +70,7 @@ def suppose(
     events: Sequence[Event],
     now: int,
 ) -> Judged:
-    """Return the effect on past answers of events that are not written yet, where they are bulk."""
+    """Return the effect on past answers of events that are not written yet, if they are bulk."""
     touched = plans.count_memories(events)
     if touched < plans.FEWEST_BULK:
         return _NOT_ASKED
@@ -81,7 +81,7 @@ def suppose(
 
 
 def regret(diff: ReplayDiff) -> str:
-    """Return the losses of past answers by a change, the worst first; "" where there are none."""
+    """Return the losses of past answers by a change, the worst first; "" without losses."""
     counts = (
         (diff.helpful_gone, "{} that helped no longer come back"),
         (diff.silenced, "{} fall silent"),
@@ -99,7 +99,7 @@ def _judge(
     before: OpenTenant, log: EventLog, events: Sequence[Event], choices: Choices, now: int
 ) -> Judged:
     """Return the difference that some events make to a sample of past recalls, and its checks;
-    nothing where none can be asked. The memory's reader has the events from then on.
+    nothing if none can be asked. The memory's reader has the events from then on.
     """
     if not (recalls := choose_newest(log, before.reader.embedder, ASKED)):
         return _NOT_ASKED

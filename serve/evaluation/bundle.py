@@ -1,16 +1,16 @@
 """
 Bundle: a folder from which one recall is asked again in another home, for bug reports.
 
-It holds the receipt and the events that its answer rests on: those of the recall's project and of
-no project, up to the last that the recall had read, redacted again by today's patterns. The queries
-of other recalls, forgotten memories, plans and calls of models are left out. No text of another
-project is in it; where the answer rests on how many memories there are and how rare a word is,
-memories without a meaning stand in for theirs: as many, of the same days, with as many words. A
+It contains the receipt and the events that its answer depends on: those of the recall's project and
+of no project, up to the last that the recall had read, redacted again by today's patterns. The
+queries of other recalls, forgotten memories, plans and calls of models are left out. No text of
+another project is in it; since the answer depends on the number of memories and the rarity of
+words, meaningless memories stand in for theirs: as many, of the same days, with as many words. A
 word that the bundle has anyway is in as many of them as of theirs, but in others; any other word is
 replaced.
 
-The recall is asked again of what was kept before the folder is written. So the folder says whether
-its answer is the receipt's, to the byte, and what it is instead.
+The recall is asked again of these events before the folder is written. So the folder records
+whether its answer equals the receipt's, to the byte, and the new answer if not.
 """
 
 import re
@@ -119,8 +119,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """A recall and the events that its answer rests on, the receipt last; `answer` is what comes
-    back: the block of a prompt, else the hits as JSON.
+    """A recall and the events that its answer depends on, the receipt last; `answer` is the block
+    of a prompt, else the hits as JSON.
     """
 
     events: tuple[Event, ...]
@@ -148,12 +148,12 @@ def make_bundle(
     Raise Conflict for a recall that cannot be asked again, saying why, and InvalidInput for one
     that searched all projects, unless all of them may be in the bundle.
     """
-    receipt = redact_event(receipt)  # its reader may have taken it as it lies
+    receipt = redact_event(receipt)  # it may have been read without redaction
     body = recalled(receipt)
     if why := skip_reason(body, embedder):
         raise Conflict(f"recall {receipt.id} cannot be asked again: {why}")
     assert body.basis is not None
-    # a prompt outside any project is answered from what belongs to none
+    # a prompt outside any project is answered from memories that belong to none
     is_wide = body.door != "prompt" and receipt.project is None and not body.basis.no_project
     if is_wide and not all_projects:
         raise InvalidInput(
@@ -209,7 +209,7 @@ class _Selection:
 
     @cached_property
     def _own(self) -> list[Memory]:
-        """The memories that go with the receipt; not those that were forgotten or erased."""
+        """The memories for the receipt, without forgotten and erased ones."""
         return [
             memory
             for memory in self._memories.values()
@@ -258,7 +258,7 @@ class _Selection:
                 yield redact_event(own)
 
     def _keep(self, event: Event, ids: Collection[str], recalls: set[str]) -> Event | None:
-        """Return an event as it goes into the bundle; None where it does not."""
+        """Return an event as it goes into the bundle; None if it does not."""
         match event.body:
             case Recorded() | Prompted():
                 return event if event.id in ids else None
@@ -307,7 +307,7 @@ class _Selection:
         """Return the words of the stand-ins for some memories, by the ids of these.
 
         Together they have as many words, each in as many of them. A word that the bundle lacks
-        becomes one without a meaning, and the words are dealt out in turn: so no stand-in shows
+        is replaced by a meaningless one, and the words are dealt out in turn: so no stand-in shows
         which words one memory had.
         """
         searchable = [memory for memory in memories if memory.state not in UNSEEN]
@@ -332,7 +332,7 @@ class _Selection:
         return texts
 
     def _speaker(self, memory: Memory) -> str | None:
-        """Return the speaker of a memory, where the bundle has the name anyway."""
+        """Return the speaker of a memory, if the bundle has the name anyway."""
         terms = tokenizer.terms(memory.created_by or "")
         return memory.created_by if terms and all(term in self._words for term in terms) else None
 
@@ -362,7 +362,7 @@ def _pseudonym(number: int) -> str:
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
-    """Write a bundle into a folder that is made; raise InvalidInput where it holds something."""
+    """Write a bundle into a new folder; raise InvalidInput if the folder is not empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} is not empty: give a folder that is not there yet")
     head = Head(
@@ -388,7 +388,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Return the bundle of a folder; raise InvalidInput for what is none, or of another version."""
+    """Return the bundle of a folder; raise InvalidInput without one, or for another version's."""
     try:
         head = msgspec.json.decode(_read(folder / RECEIPT), type=Head)
         if head.format != FORMAT:
@@ -413,7 +413,7 @@ def rerun(bundle: Bundle, embedder: Embedder) -> Replayed:
     """Return the recall of a bundle asked again by this version of mnemolog; its verdict is "same"
     where the answer is the bundle's to the byte.
 
-    Raise Conflict where this model cannot answer it, naming the setting that does, and InvalidInput
+    Raise Conflict if this model cannot answer it, naming the setting that does, and InvalidInput
     where its events are none that a log takes.
     """
     if why := skip_reason(recalled(bundle.receipt), embedder):

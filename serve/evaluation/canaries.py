@@ -1,10 +1,10 @@
 """
-Canaries: memories asked for by their own rarest words. If one does not come back, recall itself is
-broken; it is not that a question was hard.
+Canaries: memories queried by their own rarest words. If one is not found, recall itself is broken,
+since the question is easy.
 
 A few dozen are chosen over all kinds and ages by the hashes of their ids: the same memory gives the
 same canaries, and a growing one keeps most of them. Only memories whose words distinguish them from
-every other are asked for.
+every other are chosen.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,17 +30,17 @@ from store.text import tokenizer
 MOST = 30  # canaries
 A_FEW = 10  # of a quick build
 WORDS = 4  # of a question
-WITHIN = 5  # ranks: a canary among them came back
+WITHIN = 5  # ranks: a canary among them is found
 AGES = 4  # parts of the memory, from the oldest to the newest
 # With fewer canaries nothing is concluded; below the first share a build is refused, below the
 # second it is published with a warning.
 FEWEST, REFUSED_BELOW, DOUBTED_BELOW = 10, 0.5, 0.9
 
-_TRIES = 4  # memories looked at for each: many may say the same
+_TRIES = 4  # memories tried for each: many may be duplicates
 _LONGEST = 8  # terms of a word; more are a sentence without spaces, or data
 
 TREND = 100  # builds
-_CHANCE = 0.01  # that so few come back where nothing changed: below it, something did
+_CHANCE = 0.01  # of so few hits without a change: below it, something changed
 
 Point = tuple[int, int, int]
 Docs = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ class Canary(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How many were asked for and which did not come back."""
+    """The number of canaries asked for, and those not found."""
 
     asked: int
     missed: tuple[Canary, ...]
@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The share that came back; 1 where none was asked for."""
+        """The share found; 1 if none was asked for."""
         return self.hits / self.asked if self.asked else 1.0
 
     @property
@@ -86,7 +86,7 @@ def over(
 ) -> Outcome:
     """Ask for `most` canaries of a manifest; it need not be published.
 
-    Raise SnapshotDamaged where its snapshots cannot be read.
+    Raise SnapshotDamaged if its snapshots cannot be read.
     """
     view = open_view(tenant, manifest, embedder)
     return ask(view, choose(view.snapshots, now, most), choices, now)
@@ -116,25 +116,25 @@ def result(outcome: Outcome, now: int, earlier: Manifest | None, unread: str = "
 
 
 def check_of(manifest: Manifest, name: str = CANARIES) -> CheckResult | None:
-    """Return a check as it came out when a manifest was built; None where it was not made."""
+    """Return a check as it came out when a manifest was built; None if it was not made."""
     return next((result for result in manifest.checks if result.name == name), None)
 
 
 def trend(check: CheckResult) -> tuple[Point, ...]:
-    """Return the points of earlier builds: microseconds UTC, canaries that came back, all asked."""
+    """Return the points of earlier builds: microseconds UTC, canaries found, canaries asked for."""
     return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
 
 
 def total(points: Sequence[Point]) -> tuple[int, int]:
-    """Return the canaries that came back to some builds together, and all that were asked for."""
+    """Return the numbers of canaries found and asked for in some builds together."""
     return sum(hits for _, hits, _ in points), sum(asked for _, _, asked in points)
 
 
 def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
-    """Tell whether fewer came back than the earlier builds make likely.
+    """Return True if fewer canaries were found than the earlier builds make likely.
 
-    It is the binomial chance of so few, where each comes back as often as before; one more found
-    and one more missed are counted among those, so that a perfect past is no certainty.
+    The test is the binomial chance of so few hits at the earlier share; one more hit and one more
+    miss are added to the earlier builds, so that a perfect past is no certainty.
     """
     back, asked = total(before)
     if min(outcome.asked, asked) < FEWEST:
@@ -150,8 +150,8 @@ def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
 def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ...]:
     """Return the canaries of a manifest: `most`, or as many as there are.
 
-    No insight of a job is one, for its sources come back in its place; and no episode, for its
-    lessons do.
+    Insights of jobs and episodes are excluded: their sources or lessons are returned in their
+    place.
     """
     living = snapshots.rows.active_at(now)
     living &= ~snapshots.rows.equal("kind", (EPISODE,))
@@ -204,7 +204,7 @@ def _in_turn(snapshots: Snapshots, living: npt.NDArray[np.bool_]) -> Docs:
 
 
 def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], text: str) -> str | None:
-    """Return a memory's rarest words in another order; None if other memories hold them all too."""
+    """Return a memory's rarest words in another order; None if other memories have them all too."""
 
     def rarity(word_and_terms: tuple[str, Sequence[str]]) -> tuple[int, str]:
         word, terms = word_and_terms

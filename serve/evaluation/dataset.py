@@ -3,13 +3,13 @@ Dataset: labelled queries over workspaces of memories, read from a folder of JSO
 
     index.json                     {"workspaces": ["<source>/<name>", ...]}
     <source>/<name>/memories.jsonl {"id", "text", "ts", "session", "speaker"}, and "kind", "key",
-                                   "value", "context", "action", "result" where they are said
+                                   "value", "context", "action", "result" if they are set
     <source>/<name>/queries.jsonl  {"id", "query", "relevant", "relevant_sessions", "category"}, and
                                    "query_ts" (when it is asked), "before_ts" (older ones count)
     silence.jsonl                  {"id", "workspace", "query", "kind"}: prompts without an answer;
                                    the file may be missing
 
-Times are ISO 8601, UTC where they name no zone. Other fields are left alone.
+Times are ISO 8601, in UTC unless they name a zone. Other fields are ignored.
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ class Prompt(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True):
     """The answer of a run to a query or prompt: ids best first, and the highest confidence.
 
-    `said` are the ids that the prompt hook injects, none where it is silent.
+    `said` are the ids that the prompt hook injects, none if it is silent.
     """
 
     query_id: Text
@@ -89,7 +89,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Workspace(msgspec.Struct, frozen=True):
-    """Memories that are asked together; `name` is <source>/<name>."""
+    """Memories in one tenant, with their queries; `name` is <source>/<name>."""
 
     name: str
     memories: tuple[Memory, ...]
@@ -112,8 +112,7 @@ class _Index(msgspec.Struct):
 def read_workspaces(folder: Path, only: str = "") -> tuple[Workspace, ...]:
     """Return the workspaces whose name starts with `only`, in the index's order.
 
-    Raise InvalidInput where that leaves none, SourceError naming the file, and the line, that
-    cannot be used.
+    Raise InvalidInput if there are none, SourceError naming an unusable file and its line.
     """
     index = folder / "index.json"
     try:

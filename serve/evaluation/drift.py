@@ -1,10 +1,10 @@
 """
 Drift: the effect of a change of recall on past answers, shown before the change is made.
 
-Past recalls are asked again as they were and with the change, each of the memory as it was known.
-Their answers are compared: the memories that are lost and gained, the recalls that fall silent, the
-rated and followed memories that still come back. Bounds limit the changes that are applied unasked.
-Memories are asked for by their own words too, as by every build.
+Past recalls are asked again as they were and with the change, each of the memory as known then.
+Their answers are compared: the lost and gained memories, the recalls that become silent, the rated
+and followed memories that are still returned. Bounds limit the changes that are applied
+automatically. Memories are queried by their own words too, as in every build.
 """
 
 from collections import Counter
@@ -47,17 +47,17 @@ from store.log.receipts import SOON_US
 from store.plans.setting_changes import changed_choices
 
 KEPT_ANSWERS = 50  # changed answers that a plan keeps
-FEWEST = 10  # recalls that brought something; of fewer no share is taken
+FEWEST = 10  # recalls with hits; no share is computed of fewer
 
-# The shares up to which a change is applied unasked.
-MOST_SILENCED = 0.05  # of the recalls that brought something
-MOST_GONE = 0.25  # of the memories that came back
-MOST_AWOKEN = 0.25  # of the recalls that brought nothing
-MOST_CHARACTERS = 1.5  # times those that came back before
+# The shares up to which a change is applied automatically.
+MOST_SILENCED = 0.05  # of the recalls with hits
+MOST_GONE = 0.25  # of the returned memories
+MOST_AWOKEN = 0.25  # of the recalls without hits
+MOST_CHARACTERS = 1.5  # times those returned before
 MOST_HELPFUL_GONE = 0.05  # of the memories that helped
-MOST_LED_OTHERWISE = 0.15  # of the recalls that brought something, by another memory than before
-LEAST_CLOSER = 0.1  # by how much a model's cosine with a paraphrase is over that with another topic
-MOST_CANARIES_GONE = 0.1  # of those that came back before
+MOST_LED_OTHERWISE = 0.15  # of the recalls with hits, by another memory than before
+LEAST_CLOSER = 0.1  # the least lead of a model's cosine with a paraphrase over another topic's
+MOST_CANARIES_GONE = 0.1  # of those found before
 
 Verdicts = Mapping[tuple[str, str], float]  # by recall and memory, -1 to 1
 Regret = tuple[int, int, int, int]
@@ -71,9 +71,9 @@ def settings_plan(
     events: Sequence[Event],
     now: int,
 ) -> Planned:
-    """Return the plan of some changed settings, with what it does to some past recalls.
+    """Return the plan of some changed settings, with its effect on some past recalls.
 
-    Raise EmbedderError where a model does not answer.
+    Raise EmbedderError if a model does not answer.
     """
     before, after = settings.choices, changed_choices(settings.choices, steps)
     a = Way(make_embedder(before.embedder, settings.home))
@@ -126,8 +126,8 @@ def notes_on(diff: ReplayDiff) -> tuple[str, ...]:
 def _questions(
     before: Choices, tenant: Tenant, log: EventLog, a: Way, b: Way, after: Choices, now: int
 ) -> Iterator[PlanCheck]:
-    """Yield the checks that memories come back by their own words as they do now, and to the pinned
-    questions; with another model, from the build that it would serve.
+    """Yield the checks that memories are still found by their own words and by the pinned
+    questions; with another model, in the build that it would serve.
     """
     reader = Reader(tenant, log, a.embedder)
     chosen = reader.answer(
@@ -154,8 +154,8 @@ def _questions(
 
 
 def setting_change(before: Choices, after: Choices) -> Change:
-    """Return the change that sets what differs, in recalls that were asked as the settings say: one
-    that asked for three memories would still ask for three.
+    """Return the change that sets the differing settings, in recalls that used the settings: a
+    request for three memories would still ask for three.
     """
     differing = {
         name: value
@@ -200,8 +200,8 @@ def count_changes(
             sizes[place] += replay.characters
             times[place] += replay.took_us
         if then != now:
-            # how much somebody would miss what a change takes from one recall: memories that
-            # helped, any answer at all, the first memory, other memories
+            # the loss to the user from a change to one recall, worst first: memories that helped,
+            # any answer at all, the first memory, other memories
             regret = count["helpful_gone"], count["silenced"], count["led"], count["gone"]
             # the same question of the same project, answered alike, is one change
             change = (before.before.query, before.receipt.project, then, now)
@@ -324,12 +324,12 @@ def failed_checks(diff: ReplayDiff) -> list[str]:
 
 
 def _is_over(count: int, of: int, most: float) -> bool:
-    """Tell whether a share is over a bound; of few, one alone never is."""
+    """Return True if a share is over a bound; never for fewer than FEWEST, or for a count of 1."""
     return of >= FEWEST and count > 1 and count > most * of
 
 
 def check_model(embedder: Embedder) -> PlanCheck:
-    """Check that a model tells texts of one meaning from others; raise EmbedderError."""
+    """Check that a model distinguishes texts of one meaning from others; raise EmbedderError."""
     tried = try_model(embedder)
     return PlanCheck(
         "model",
@@ -342,8 +342,8 @@ def check_model(embedder: Embedder) -> PlanCheck:
 def check_pinned(
     pinned: Sequence[Expectation], before: Set[Expectation], after: Set[Expectation]
 ) -> PlanCheck:
-    """Check that pinned questions bring back their memory after a change as they did; `before` and
-    `after` are those that do not.
+    """Check that pinned questions return their memory after a change as before; `before` and
+    `after` are those that fail.
     """
     lost = [expectation for expectation in pinned if expectation in after - before]
     return PlanCheck(
@@ -355,8 +355,8 @@ def check_pinned(
 
 
 def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, now: int) -> int:
-    """Count the memories that surely come back when asked for by their own words under some
-    settings: unlike a build's canaries, a threshold can hide them.
+    """Return the number of memories surely found by their own words under some settings: unlike a
+    build's canaries, a threshold can hide them.
     """
     count = 0
     router = Router(way.policy) if way.policy else None
@@ -369,7 +369,7 @@ def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, 
 
 
 def check_own_words(before: int, after: int, asked: int) -> PlanCheck:
-    """Check that as many memories come back by their own words after a change as before."""
+    """Check that as many memories are found by their own words after a change as before."""
     return PlanCheck(
         "canaries",
         not _is_over(before - after, before, MOST_CANARIES_GONE),

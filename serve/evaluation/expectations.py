@@ -1,9 +1,9 @@
 """
-Expectations: questions of yours that must bring back a certain memory, asked by every build.
+Expectations: the user's questions that must return a certain memory, asked by every build.
 
-A memory comes back as itself, as a copy that says the same, or as what took its place. Each
-question is asked as you would ask it, under the settings and with their threshold: a setting that
-hides the answer fails it, as a change of the memory does.
+A memory counts as returned by itself, by a duplicate or by its successor. Each question is asked
+like the user's own, under the settings and with their threshold: a setting that hides the answer
+fails it, like a change of the memory.
 """
 
 import shlex
@@ -32,7 +32,7 @@ _NAMED = 3  # failed ones in the detail of the check
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """A question, asked in a project (None: in all), and the memory that it must bring back."""
+    """A question, asked in a project (None: in all), and the memory that it must return."""
 
     question: str
     id: str
@@ -40,7 +40,7 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The rank at which an expected memory came back, from 1; None where it did not."""
+    """The rank of an expected memory, from 1; None if it was not returned."""
 
     expectation: Expectation
     rank: int | None
@@ -49,10 +49,11 @@ class Outcome(msgspec.Struct, frozen=True):
 def expect(
     log: EventLog, question: str, id_: str, project: str | None, now: int, *, expected: bool = True
 ) -> Expectation:
-    """Pin a question to a memory, or remove the pin; return it. What is so already is not written.
+    """Pin a question to a memory, or remove the pin; return it. No event is written if nothing
+    changes.
 
-    Raise NotFound for an unknown or erased memory, and for a pin to remove that there is not;
-    InvalidInput for a question that is empty or too long.
+    Raise NotFound for an unknown or erased memory, and for removing a missing pin; InvalidInput for
+    a question that is empty or too long.
     """
     event = commands.expectation_event(log, question, id_, project, now, expected=expected)
     wanted = _expectation(event)
@@ -116,7 +117,7 @@ def ask_as_routed(view: View, question: Question, policy: Policy | None = None) 
 
 
 def rank_of(hits: Sequence[Hit], id_: str) -> int | None:
-    """Return the rank, from 1, of a memory, of its copy or of what took its place; else None."""
+    """Return the rank, from 1, of a memory, of its copy or of its successor; else None."""
     for rank, hit in enumerate(hits, 1):
         if id_ in (hit.memory.id, *hit.copies, *(old.id for old in hit.history)):
             return rank
@@ -131,11 +132,11 @@ def check(
     choices: Choices,
     now: int,
 ) -> list[CheckResult]:
-    """Return the check of a manifest, published or not, by the pinned questions; none where none
-    is pinned.
+    """Return the check of a manifest, published or not, by the pinned questions; none without
+    pinned questions.
 
-    A failed question warns and is named with the cure. It keeps nothing from being published: what
-    a person changed may well be the reason.
+    A failed question warns and is named with the fix. It does not block publication: an intended
+    change may well be the reason.
     """
     if not (expectations := list_expectations(log)):
         return []

@@ -1,10 +1,10 @@
 """
-Growth: new memories of the user's own sessions, told from those that came in otherwise.
+Growth: new memories of the user's own sessions, distinguished from those of other sources.
 
 A memory grows by the turns of sessions, the notes of people and agents during work, and the
-insights of jobs from these: however often they answer, that is no poison. An import, a batch too
-large to be notes, and the text of a tool or a page may be. They are told apart by the author of an
-event and the number of others at the same moment; the text itself is not looked at.
+insights of jobs from these: these are never poison, however often they are hits. An import, a batch
+too large to be notes, and the text of a tool or a page may be. They are distinguished by the author
+of an event and the number of others at the same moment; the text itself is not examined.
 """
 
 from collections import Counter
@@ -17,13 +17,13 @@ from store.log.event_kinds import Prompted, Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
 
-NOTED_AT_ONCE = 20  # memories of one moment: more are brought in, not noted by the way
+NOTED_AT_ONCE = 20  # memories of one moment: more are an import, not notes
 
-_OTHERS = frozenset(("tool", "web", "repository"))  # as trust or author: somebody else's words
+_OTHERS = frozenset(("tool", "web", "repository"))  # as trust or author: foreign text
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """The event that began a memory, and whether the user's own sessions brought it."""
+    """The first event of a memory, and whether it is from the user's own sessions."""
 
     seq: int
     is_own: bool
@@ -54,6 +54,6 @@ def list_arrivals(log: EventLog, after: int, until: int) -> Mapping[str, Arrival
 
 
 def _is_note(event: Event) -> bool:
-    """Tell whether an event records a memory that neither a job made nor a prompt said."""
+    """Return True if an event records a memory from neither a job nor a prompt."""
     body = event.body
     return isinstance(body, Recorded) and body.made is None and body.source != FROM_PROMPT

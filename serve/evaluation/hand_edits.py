@@ -1,11 +1,11 @@
 """
-Hand edits: settings that somebody changed in `config.toml` itself, judged at the next build as a
-plan would have been.
+Hand edits: settings changed in `config.toml` itself, judged at the next build as a plan would have
+been.
 
-A build keeps the file's settings of recall. Where the next one finds others, and no plan set them,
-past recalls are asked under both. The build is never refused: the file is the user's. But where a
-plan of that change would have failed its checks, the build warns and proposes a plan that puts it
-back: `plans apply` does so, `plans reject` keeps the edit.
+A build keeps the file's settings of recall. If the next one finds others that no plan set, past
+recalls are asked under both. The build is never refused: the file is the user's. But if a plan of
+that change would have failed its checks, the build warns and proposes a plan that reverts it:
+`plans apply` does so, `plans reject` keeps the edit.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,7 @@ ASKED = 40  # past recalls
 
 
 def check(build: Build, choices: Choices, now: int) -> CheckResult:
-    """Return the check that nobody changed settings by hand to the harm of past answers; it only
-    warns.
-    """
+    """Return the check that no settings changed by hand harm past answers; it only warns."""
     log, kept = build.log, setting_changes.kept_settings(build.log)
     served = builds.current_manifest(build.tenant)
     before = canaries.check_of(served, SETTINGS) if served else None
@@ -45,7 +43,7 @@ def check(build: Build, choices: Choices, now: int) -> CheckResult:
     if steps:
         plan, text = _judge(build, choices, steps, now)
     elif before and (id_ := before.metadata.get("plan")):
-        # an earlier build proposed it, and nobody answered it yet
+        # an earlier build proposed it, and it is still pending
         earlier = plans.find(log, str(id_))
         plan = earlier if earlier.state == "waiting" else None
     if plan is None:

@@ -1,12 +1,12 @@
 """
-run(): every workspace written to a tenant of its own, built and asked, as a user's memory would be.
+run(): every workspace is written to a tenant of its own, built and asked like a user's memory.
 
-Each query and prompt is asked twice: as a recall, without a bar, and as a prompt that is typed, to
-which the hook itself decides whether it says anything.
+Each query and prompt is asked twice: as a recall, without a bar, and as a typed prompt, for which
+the hook itself decides whether to answer.
 
-Nothing depends on the day it runs: memories are written at the time of the workspace's newest one,
-and a query that names no time of its own is asked then. A tenant is named by a digest of what it
-holds, so a kept home serves again only what is unchanged.
+Nothing depends on the day of the run: memories are written at the time of the workspace's newest
+one, and a query without a time of its own is asked then. A tenant is named by a digest of its
+contents, so a kept home reuses only unchanged tenants.
 """
 
 import re
@@ -56,7 +56,7 @@ _SAID = re.compile(r'"id":"([^"]+)"')  # of a note in a block
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A result for each query and prompt; what was refused as a memory; what was degraded."""
+    """A result for each query and prompt, the refused memories and notices of degraded recalls."""
 
     results: tuple[Result, ...]
     refused: tuple[str, ...]
@@ -74,7 +74,7 @@ def run_queries(
 ) -> Run:
     """Ask every query and silent prompt of the workspaces; their tenants are left in `home`.
 
-    With a `cache` folder no model is asked for the vector of a text twice, in this run or a later.
+    With a `cache` folder no text is embedded twice by a model, in this run or a later one.
     """
     plain = make_embedder(choices.embedder, home)
     cached = CachedEmbedder(plain, cache) if cache is not None and not plain.is_cheap else None
@@ -134,7 +134,7 @@ def _build_workspace(
     refused: list[str],
     on_progress: Progress,
 ) -> Iterator[OpenTenant]:
-    """Give the workspace's tenant, written and built as far as it was not yet."""
+    """Yield the workspace's tenant; write and build the missing parts first."""
     drafts = [_draft(workspace, memory) for memory in workspace.memories]
     tenant = tenant_of(workspace, home, model)
     at = newest(workspace)
@@ -168,7 +168,7 @@ def newest(workspace: Workspace) -> int:
 
 
 def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:
-    """Tell whether a build would publish now what is published."""
+    """Return True if a build now would change nothing in the published manifest."""
     try:
         manifest = manifests.current(tenant)
     except (NoManifest, SnapshotDamaged):
@@ -201,8 +201,8 @@ def _id(workspace: Workspace, memory: Memory) -> str:
     return derived_id(micros(memory.ts), workspace.name, memory.id)
 
 
-# An embedder that asks its model once for each text, also over many runs. The vectors lie in a
-# folder for each model, keyed by the text's hash, in Arrow files: every `save` writes one more.
+# An embedder that asks its model once for each text, also over many runs. The vectors are stored in
+# a folder for each model, keyed by the text's hash, in Arrow files: every `save` writes one more.
 # All of it can be deleted at any time.
 
 Vector = npt.NDArray[np.float32]
@@ -254,7 +254,7 @@ class CachedEmbedder:
         return np.stack(vectors) if vectors else np.zeros((0, self.dimension), np.float32)
 
     def save(self) -> None:
-        """Write what is new; raise InvalidInput where the folder cannot be written."""
+        """Write the new vectors; raise InvalidInput if the folder cannot be written."""
         if not self._new:
             return
         flat = pa.array(np.concatenate(list(self._new.values())))

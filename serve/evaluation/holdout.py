@@ -1,10 +1,10 @@
 """
-Hold-out: the effect of the memory, from sessions that were told nothing beside those that were.
+Hold-out: the effect of the memory, from sessions without memories and sessions with them.
 
 While the setting `holdout` is above 0, each new session is drawn by its id, and the log keeps the
-draw. The difference between the two arms is estimated session by session: each counts by how likely
-its draw was, beside what its arm showed before (AIPW without covariates). The intervals hold at all
-sizes at once, so looking every day and stopping at a good moment does not mislead: Waudby-Smith,
+draw. The difference between the two arms is estimated session by session: each is weighted by the
+probability of its draw, with the arm's earlier results as the model (AIPW without covariates). The
+intervals hold at all sizes at once, so daily looks and optional stopping are valid: Waudby-Smith,
 Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic confidence
 sequences", https://arxiv.org/abs/2103.06476. For few sessions they are approximate, so none is
 given below FEWEST in each arm.
@@ -31,7 +31,7 @@ Values = npt.NDArray[np.float64]
 ALPHA = 0.05  # how likely an interval ever leaves the true difference out, at most
 FEWEST = 8  # sessions in each arm
 _TUNED_TO = 100  # sessions at which intervals are tightest
-_MOST_SESSIONS = 100_000  # for more, nobody waits
+_MOST_SESSIONS = 100_000  # more would take too long to be of use
 _IDLE_US = 6 * 3_600_000_000  # a session that was silent for so long has ended
 _GREEN = ("test", "build")
 _NUMBER = re.compile(r"\d+")
@@ -46,7 +46,7 @@ MEASURES: Mapping[str, str] = {
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A session that was drawn and has ended: `share` were to be held out then."""
+    """A drawn session that has ended; `share` is the hold-out setting at its draw."""
 
     share: float
     is_held_out: bool
@@ -54,9 +54,9 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Means of a measure in the two arms, and told minus held out with its interval, per session.
+    """A measure's means per session in the two arms, and told minus held out with its interval.
 
-    `needed` is about how many sessions it takes until a difference of this size shows; None where
+    `needed` is about the number of sessions that a difference of this size takes to show; None if
     it shows already, or never would.
     """
 
@@ -76,7 +76,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class KindCount(msgspec.Struct, frozen=True):
-    """How often memories of a kind were said unasked in the told arm, and what became of them."""
+    """The number of memories of a kind injected in the told arm, and their outcomes."""
 
     kind: str
     told: int
@@ -162,7 +162,7 @@ def _mean(values: Values) -> float:
 
 
 def _mean_before(values: Values, is_in: npt.NDArray[np.bool_]) -> Values:
-    """Return the mean of an arm's values before each session, [sessions]; 0 where it has none."""
+    """Return the mean of an arm's values before each session, [sessions]; 0 if it has none."""
     own = np.where(is_in, values, 0.0)
     counts: npt.NDArray[np.int64] = np.cumsum(is_in) - is_in
     before: Values = (np.cumsum(own) - own) / np.maximum(counts, 1)
@@ -199,7 +199,7 @@ def _values(events: Sequence[Event], first_failures: Mapping[str, int]) -> dict[
 
 
 def _count_corrections(events: Sequence[Event]) -> int:
-    """Count the prompts that put right what the agent had done, by its last words before each."""
+    """Return the number of prompts that correct the agent, by its last words before each."""
     count, text = 0, ""
     for event in events:
         match event.body:
@@ -229,7 +229,7 @@ def _mark(act: Acted) -> str:
 def _count_kinds(
     log: EventLog, events: Sequence[Event], kind_of: Callable[[str], str | None]
 ) -> tuple[KindCount, ...]:
-    """Return the kinds of the memories in answers to prompts, the most often told first."""
+    """Return the kinds of the memories in answers to prompts, the most frequent first."""
     receipts = [
         event
         for event in events

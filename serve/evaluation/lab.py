@@ -1,8 +1,9 @@
 """
 The recall lab: one question under one or two settings, and the outcome of every stage.
 
-The question and the settings are read from an address and written back as one; only what differs
-from the user's settings stands in it. Nothing is written, and no model is asked but the embedder.
+The question and the settings are read from an address and written back as one, which contains only
+the differences from the user's settings. Nothing is stored, and the embedder is the only model
+used.
 """
 
 import re
@@ -55,15 +56,15 @@ class Side(msgspec.Struct, frozen=True):
 
     @property
     def prefix(self) -> str:
-        """What the side's parameters begin with in an address."""
+        """The prefix of the side's parameters in an address."""
         return "" if self.name == "A" else "b_"
 
 
 class LabQuestion(msgspec.Struct, frozen=True):
-    """A question, the memories it may return, and the settings; `b` where two are compared.
+    """A question, the memories it may return, and the settings; `b` if two are compared.
 
-    Dates and the least score are as they were typed. With `known`, `as_of` is not the moment at
-    which memories held: the memory is asked as it was known then.
+    Dates and the least score are kept as typed. With `known`, `as_of` is not the moment at which
+    memories were valid: the memory is asked as known then.
     """
 
     query: str
@@ -82,7 +83,7 @@ class LabQuestion(msgspec.Struct, frozen=True):
 
 
 def parse_parameters(sent: Parameters, choices: Choices) -> LabQuestion:
-    """Return the question of an address; raise InvalidInput naming what is wrong with it."""
+    """Return the question of an address; raise InvalidInput naming the fault."""
 
     def text_of(name: str) -> str:
         return (sent.get(name) or "").strip()
@@ -194,7 +195,7 @@ def _link(side: Side, usual: Choices) -> list[tuple[str, str]]:
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """How many memories were left after a stage, and what it says of it."""
+    """The number of memories left after a stage, and the stage's text."""
 
     name: str
     left: int
@@ -225,7 +226,7 @@ class SideAnswer(msgspec.Struct, frozen=True):
 
     @property
     def features(self) -> list[str]:
-        """The sorts of evidence that add to any hit, what adds most first."""
+        """The kinds of evidence that add to any hit, the greatest first."""
         sums: dict[str, float] = {}
         for hit in self.hits:
             for name, value in hit["why"]["adds"].items():
@@ -336,12 +337,12 @@ def preview_prompt_hook(
     return call.ask(answer)
 
 
-# The known memories that a past prompt was not told
+# The known memories that a past prompt did not get
 
 
 class Unsaid(msgspec.Struct, frozen=True):
-    """A memory that the prompt hook weighs and does not say; `touched` are the files that it names
-    and that the turn went on to read or edit.
+    """A memory that the prompt hook weighs but does not inject; `touched` are the files named in it
+    that the turn went on to read or edit.
     """
 
     weighed: speaking.Weighed
@@ -349,8 +350,8 @@ class Unsaid(msgspec.Struct, frozen=True):
 
 
 def find_unsaid(opened: OpenTenant, receipt: Event, choices: Choices, now: int) -> list[Unsaid]:
-    """Return the memories that a prompt's receipt could have brought and did not, asked again now:
-    of those that were there then, first the ones with touched files, then the likeliest to help.
+    """Return the memories that a prompt's receipt could have had and lacks, asked again now: of
+    those existing then, first the ones with touched files, then the likeliest to help.
     """
     prompt = receipt.body.query if isinstance(receipt.body, Recalled) else ""
     weighed = preview_prompt_hook(opened, prompt, receipt.project or "", choices, now).weighed
@@ -378,7 +379,7 @@ def _names_file(memory: Memory, path: str) -> bool:
 
 
 class ComparisonRow(msgspec.Struct, frozen=True):
-    """A memory that either brings; a rank is None where it did not come back."""
+    """A memory returned by either side; a rank is None if that side lacks it."""
 
     hit: Mapping[str, Any]
     a: int | None
@@ -388,12 +389,12 @@ class ComparisonRow(msgspec.Struct, frozen=True):
 
     @property
     def move(self) -> int:
-        """How many places higher it stands under B; 0 where it is in one of them only."""
+        """The places it gains under B; 0 if it is in one side only."""
         return self.a - self.b if self.a is not None and self.b is not None else 0
 
     @property
     def is_only(self) -> str:
-        """The one that brings it, "A" or "B"; empty where both do."""
+        """The only side that returns it, "A" or "B"; empty if both do."""
         return "A" if self.b is None else "B" if self.a is None else ""
 
 

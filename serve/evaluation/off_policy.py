@@ -1,14 +1,14 @@
 """
-The worth of another policy, estimated on the log of the one that was served.
+The worth of another policy, estimated on the log of the policy in use.
 
-Self-normalised importance sampling: each recall counts by one over how likely its action was to be
-chosen, so what was tried rarely counts for what was not tried. The interval is the normal one of
-the ratio's linearised variance (Owen, Monte Carlo theory, 2013, chapter 9.2,
-https://artowen.su.domains/mc/), with two more rewards, 1 and -1, in the variance: a few recalls
-that agree are not certain. The recalls of two actions are different ones, so variances add.
+Self-normalised importance sampling: each recall counts by the inverse probability of its action, so
+that rare trials represent the untried ones. The interval is the normal one of the ratio's
+linearised variance (Owen, Monte Carlo theory, 2013, chapter 9.2, https://artowen.su.domains/mc/),
+with two more rewards, 1 and -1, in the variance: a few recalls that agree are not certain. The
+recalls of two actions are different ones, so variances add.
 
-Only recalls in which something might have been tried count: in the others an action was never
-compared with another.
+Only recalls with a chance of another action count: in the others an action was never compared with
+another.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Worth(msgspec.Struct, frozen=True):
 
 
 class Gain(msgspec.Struct, frozen=True):
-    """What a change is worth in mean reward, and the ends of its 95 % interval."""
+    """The gain of a change in mean reward, and the ends of its 95 % interval."""
 
     value: float
     low: float
@@ -57,7 +57,7 @@ def worth(rewards: Values, weights: Values) -> Worth:
 
 
 def gain(served: Worth, other: Worth, share: float = 1.0) -> Gain:
-    """Return the gain of serving the other, where it is served to a share of all recalls."""
+    """Return the gain of another policy that is applied to a share of all recalls."""
     value = share * (other.mean - served.mean)
     error = share * float(np.hypot(served.error, other.error))
     return Gain(value, value - SIGMAS * error, value + SIGMAS * error)

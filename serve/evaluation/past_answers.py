@@ -1,13 +1,13 @@
 """
 Past answers: the questions of past recalls, asked of a candidate before it is published.
 
-A memory that came back then, and has not changed since, must still come back. Newer memories do not
-count against it, so the whole may grow; but an import or texts from elsewhere that take over the
-answers to many kinds of questions are an import gone wrong, or a text made to be found. Memories of
-the user's own sessions are neither (`growth`): they may push old answers down, and no build is
-refused for it. The questions are those of people and agents, so these checks see faults that no
-check of one table can: a tokenizer that splits words in another way, vectors of another model under
-the same name, an index that lost a part.
+A memory that was a hit then, and has not changed since, must still be a hit. Newer memories do not
+count against it, so the memory may grow; but imported or foreign texts that take over the answers
+to many kinds of questions are a failed import, or an attack on the ranking. Memories of the user's
+own sessions are neither (`growth`): they may push old answers down without a refused build. The
+questions are those of people and agents, so these checks detect faults that no check of one table
+can: a tokenizer that splits words in another way, vectors of another model under the same name, an
+index that lost a part.
 """
 
 from collections import Counter
@@ -51,33 +51,33 @@ from store.text.excerpt import plural
 
 MOST = 40  # questions
 A_FEW = 15  # of a quick build
-LOOKED_AT = 400  # receipts among which those are looked for
-FEWEST = 8  # of fewer nothing is concluded
-REFUSED_BELOW = 0.7  # the share of questions that bring back what they did
-DOUBTED_BELOW = 0.9  # refused too, where it fell that low since the builds before
-# Where a memory has grown so many times since the last build, its words have other weights, and a
+LOOKED_AT = 400  # receipts from which those are taken
+FEWEST = 8  # with fewer, there is no verdict
+REFUSED_BELOW = 0.7  # the share of questions with the same memories as before
+DOUBTED_BELOW = 0.9  # refused too, if it fell below this since the builds before
+# If a memory has grown so many times since the last build, its words have other weights, and a
 # fault of code or disk looks no different: fewer past answers are then a warning.
 _GREW = 4.0
-_EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with what is there
-_HIDDEN, _OWN_WORDS = 10, 300  # memories of a sort, and the characters each is asked for by
-_WIDER = 3  # times the hits of then: newer ones are among them
+_EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with the stored vector
+_HIDDEN, _OWN_WORDS = 10, 300  # memories of a sort, and the characters of each one's query
+_WIDER = 3  # times the number of past hits: newer ones are among them
 
-# One memory in so many answers to different questions is made to be found; so many answers of which
-# nothing is left are no import that a memory grows by.
+# A memory in so large a share of the answers to different questions is an attack on the ranking; an
+# import that replaces so many answers completely is no normal growth.
 MOST_OF_ONE = 0.2
 MOST_TAKEN_OVER = 0.2
-# New memories may well come first, as often as there are more of them. An import made to be found
-# comes first far more often than its share of all memories.
+# New memories may well come first, in proportion to their number. An import made to rank high comes
+# first far more often than its share of all memories.
 MOST_BEGUN_NEWER, TIMES_THEIR_SHARE = 0.5, 2.0
 MOST_BEGUN_OTHERWISE = 0.2  # by another memory of then; growth changes the weights of words
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """A past question: how many of its past hits come back, and of how many.
+    """A past question: the number of its past hits found again, and of all.
 
-    `newer` are the memories among the first that are not served yet and came from elsewhere.
-    `is_taken_over`: most are such ones, and no past hit is left; `begins_newer`: the first is one.
-    `begins_otherwise`: of the served memories, another comes first than then.
+    `newer` are the memories among the first that are not published yet and from elsewhere.
+    `is_taken_over`: most are newer, and no past hit is left; `begins_newer`: the first is newer.
+    `begins_otherwise`: the first of the published memories is another than then.
     """
 
     receipt: Event
@@ -98,11 +98,11 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Asking(msgspec.Struct, frozen=True):
-    """A candidate that past questions are asked of.
+    """A candidate build for past questions.
 
-    The memories from row `served` on are not served yet; None: nothing is. `arrivals` are those of
-    all memories since the oldest of the questions and since the served build, and `rows` the rows
-    of those that the candidate has.
+    The memories from row `served` on are not published yet; None: nothing is. `arrivals` are those
+    of all memories since the oldest of the questions and since the published build, and `rows` the
+    rows of those in the candidate.
     """
 
     made: Build
@@ -118,7 +118,7 @@ class Asking(msgspec.Struct, frozen=True):
 
     @property
     def outgrew(self) -> bool:
-        """Whether the memory has grown too many times to tell why an answer differs."""
+        """Whether the memory has grown too much for a different answer to indicate a fault."""
         return self.size > _GREW * (self.served or 0)
 
     @property
@@ -127,9 +127,9 @@ class Asking(msgspec.Struct, frozen=True):
         return sum(map(self.is_from_elsewhere, self.arrivals)) / max(1, self.size)
 
     def is_from_elsewhere(self, id_: str) -> bool:
-        """Tell whether a memory is not served yet and the user's own sessions did not bring it.
+        """Return True if a memory is not published yet and not from the user's own sessions.
 
-        What is served was judged when it was published.
+        Published memories were judged in their build.
         """
         row = self.rows.get(id_)
         if row is None and id_ not in self.arrivals:
@@ -214,11 +214,11 @@ def check_model(view: View) -> list[CheckResult]:
 
 
 def check_visible(view: View, now: int) -> list[CheckResult]:
-    """Return the check that memories which were put away or have expired stay so, and those of one
-    project out of another; none where there are no such memories.
+    """Return the check that archived and expired memories stay hidden, and those of one project out
+    of another; none without such memories.
 
-    They are asked for by their own words. What may be seen is read off each memory that comes back,
-    not off the filters of recall.
+    They are queried by their own words. Each hit is judged by the memory itself, not by the filters
+    of recall.
     """
     rows = view.snapshots.rows
     projects: list[str] = rows.projects.column("name").to_pylist()
@@ -255,7 +255,7 @@ def check_visible(view: View, now: int) -> list[CheckResult]:
 
 
 def _some(view: View, mask: Mask) -> list[Memory]:
-    """Return a few memories with words of those that a mask names, spread by the hashes of ids."""
+    """Return a few memories of a mask whose text has words, spread by the hashes of ids."""
     rows = view.snapshots.rows
     chosen = rows.by_hash[mask[rows.by_hash]]
     few = rows.take(chosen[:: max(1, len(chosen) // _HIDDEN)][:_HIDDEN].tolist())
@@ -263,7 +263,7 @@ def _some(view: View, mask: Mask) -> list[Memory]:
 
 
 def _questions(build: Build, most: int) -> list[Event]:
-    """Return the newest receipts that brought something, each of another question."""
+    """Return the newest receipts with hits, one per question."""
     page = receipts.page(build.log, receipts.Wanted(silent=False), LOOKED_AT)
     newest: dict[tuple[str, str | None], Event] = {}
     for receipt in askable(page.receipts, build.embedder):
@@ -272,9 +272,9 @@ def _questions(build: Build, most: int) -> list[Event]:
 
 
 def _ask(asking: Asking, receipt: Event) -> Answered | None:
-    """Return the answer to a question now; None where nothing of then is as it was.
+    """Return the answer to a question now; None if no memory of the old answer is unchanged.
 
-    Where that is another answer, it is asked once more without what the memory just grew by.
+    If the answer differs, the question is asked once more without the newest memories.
     """
     body, rows = recalled(receipt), asking.view.snapshots.rows
     memories = [rows.find(hit.id) for hit in body.hits]
@@ -316,18 +316,18 @@ def _ask(asking: Asking, receipt: Event) -> Answered | None:
 
 
 def _hits(view: View, question: Question, body: Recalled) -> Sequence[Hit]:
-    """Return the answer of a view to a question of then, with room for what is newer."""
+    """Return the answer of a view to a past question, with room for newer memories."""
     hits = recall(view, replace(question, top_k=min(_WIDER * question.top_k, 200))).hits
     if question.min_confidence:
         return hits
-    # as the receipt was written: a prompt's may hold unsure ones
+    # as the receipt was written: a prompt's may contain unsure hits
     unsure = {hit.id for hit in body.hits if hit.confidence < SURE}
     return [hit for hit in hits if not hit.is_unsure or hit.memory.id in unsure]
 
 
 def _compare(hits: Sequence[Hit], receipt: Event, top_k: int, same: Set[str]) -> tuple[int, bool]:
-    """Count the memories of then among the hits that are as old as the receipt, and tell whether
-    another one comes first.
+    """Return the number of past memories among the hits as old as the receipt, and True if another
+    memory comes first.
     """
     body = recalled(receipt)
     old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]
@@ -387,7 +387,7 @@ def _past_answers(
 
 
 def _outcome(answers: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome:
-    """Return the outcome of past questions, where only those that are `blamed` may have missed."""
+    """Return the outcome of past questions, counting as missed only those that are `blamed`."""
     missed = [answer for answer in blamed if not answer.is_back]
     return Outcome(
         len(answers), tuple(Canary(answer.receipt.id, answer.body.query) for answer in missed)
@@ -397,7 +397,7 @@ def _outcome(answers: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome
 def _fails(
     answers: Sequence[Answered], blamed: Sequence[Answered], points: Sequence[Point]
 ) -> bool:
-    """Tell whether the questions that are `blamed`, of all, are too many to publish."""
+    """Return True if the `blamed` questions, of all, are too many to publish."""
     outcome = _outcome(answers, blamed)
     fell = canaries.has_fallen(outcome, points) and outcome.share < DOUBTED_BELOW
     led = sum(answer.begins_otherwise for answer in blamed)
@@ -406,11 +406,11 @@ def _fails(
 
 
 def _not_by_growth(asking: Asking, answers: Sequence[Answered]) -> list[Answered]:
-    """Return those whose other answer is not explained by the growth of the user's own sessions.
+    """Return the answers whose change is not explained by the growth of the user's own sessions.
 
-    It is explained where more memories came from them than from elsewhere since the question, and
-    the memory as it was known then still gives the answer: then neither code nor an import is at
-    fault, but words have other weights in a memory that grew.
+    A change is explained if more memories came from them than from elsewhere since the question,
+    and the memory as known at the time still gives the answer: then neither code nor an import is
+    at fault, but the weights of words in a memory that grew.
     """
     new = Counter(asking.is_from_elsewhere(id_) for id_ in asking.arrivals)
     wrong = [answer for answer in answers if not answer.is_back or answer.begins_otherwise]

@@ -1,13 +1,13 @@
 """
-Replay: past recalls asked again, each of the memory as it was known when it was asked.
+Replay: past recalls asked again, each of the memory as known at the time.
 
-One scan of the log. A copy of it grows event by event and answers each receipt as it passes what
-that recall had read; another grows to where each snapshot was built, and is built there. Nothing is
-written to the memory itself, and what was erased since stays erased.
+One scan of the log. A copy of it grows event by event and answers each receipt when it reaches the
+last event that recall had read; another grows to the watermark of each snapshot, which is built
+there. Nothing is written to the memory itself, and texts erased since stay erased.
 
-The question is the receipt's own, asked by this version of mnemolog under the settings of then: so
-a difference is what changed in mnemolog, in the model or in what was erased. A `change` asks it
-under other settings instead, and a `Way` with another model.
+The question is the receipt's own, asked by this version of mnemolog under the settings of that
+time: so a difference comes from mnemolog, the model or an erasure. A `change` asks it under other
+settings instead, and a `Way` with another model.
 """
 
 import time
@@ -46,8 +46,8 @@ Verdict = Literal["same", "changed", "skipped"]
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How past recalls are asked again: with a model, under the settings of then or others, and
-    routed as they were or by a policy.
+    """A way to repeat past recalls: with a model, under their own settings or others, and routed as
+    they were or by a policy.
     """
 
     embedder: Embedder
@@ -56,10 +56,10 @@ class Way(msgspec.Struct, frozen=True):
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """A recall that was asked again: what comes back now, or `why` it could not be asked.
+    """A recall asked again: the new answer, or the reason `why` it was skipped.
 
-    `said` is that to the byte: the block for a prompt, else all hits as a receipt keeps them, in
-    JSON. `characters` are those of the block, else of the texts of all hits.
+    `said` is the answer to the byte: the block for a prompt, else all hits as a receipt keeps them,
+    in JSON. `characters` counts those of the block, else of the texts of all hits.
     """
 
     receipt: Event
@@ -72,7 +72,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str | None:
-        """The digest of what came back, as a receipt has it."""
+        """The digest of the answer, as a receipt has it."""
         return digest(self.said) if self.said else None
 
     @property
@@ -101,7 +101,7 @@ def replay(
 ) -> Iterator[Replayed]:
     """Yield each of some receipts asked again, in the order in which the memory grew.
 
-    `choices` are today's; of them only what a receipt does not say is taken.
+    `choices` are today's, used only for settings that a receipt does not record.
     """
     for (replayed,) in replay_ways(log, receipts, choices, [Way(embedder, change)]):
         yield replayed
@@ -112,7 +112,7 @@ def replay_ways(
 ) -> Iterator[tuple[Replayed, ...]]:
     """Yield each of some receipts asked again in each of some ways, in the order of the ways.
 
-    The log is read once for each model. What the first way's model did not answer is skipped.
+    The log is read once for each model. Receipts that the first way cannot repeat are skipped.
     """
     answerable = []
     for receipt in receipts:
@@ -151,13 +151,13 @@ def ask_now(
         if why := skip_reason(recalled(receipt), way.embedder):
             yield Replayed(receipt, "skipped", why=why)
         else:
-            event = replace(receipt, at=now)  # what has expired since is no loss
+            event = replace(receipt, at=now)  # memories expired since are no loss
             yield _ask_again(opened.log, opened, way, event, choices)
 
 
 def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
-    """Return to when an earlier version counted ages, whose receipts do not tell: by a manifest
-    that is still there, and how many events it holds.
+    """Return the moments to which an earlier version counted ages, for receipts without one, by the
+    number and the watermark of each existing manifest.
     """
     published = manifests.list_manifests(Tenant("owner", log.path.parent))
     return {
@@ -173,7 +173,7 @@ def askable(receipts: Iterable[Event], embedder: Embedder) -> list[Event]:
 
 
 def skip_reason(body: Recalled, embedder: Embedder) -> str:
-    """Return why a recall cannot be asked again; "" where it can."""
+    """Return the reason why a recall cannot be asked again; "" if it can."""
     if not body.query:
         return "its query was erased"
     basis = body.basis
@@ -195,7 +195,7 @@ def _ask_again(
     receipt: Event,
     today: Choices,
 ) -> Replayed:
-    """Return a receipt asked again one way; of today's choices what it does not say is taken."""
+    """Return a receipt asked again one way; today's choices supply its missing settings."""
     body, basis = recalled(receipt), _basis(receipt)
     # the trial that a recall was part of goes on for ever
     trial = Trial(body.trial.plan, set=body.trial.set) if body.trial else Trial()
@@ -203,7 +203,7 @@ def _ask_again(
     if way.change:
         choices = way.change(choices)
     router = None
-    if body.route is not None:  # as it was routed, or by a policy where it was at all
+    if body.route is not None:  # as it was routed, or by the way's policy
         actions = body.route.actions
         router = Router(way.policy or dict.fromkeys(STATES, actions), tuple(actions))
     began = time.perf_counter()
@@ -223,7 +223,7 @@ def _ask_again(
     else:
         question = replace(_question(receipt, choices), router=router)
         other = choices.trial.other_choices(choices, receipt.at)
-        if other is not None:  # tried beside them; what the recall asked for stays
+        if other is not None:  # tried beside them; the request's own settings stay
             other = replace(other, **{name: getattr(choices, name) for name in basis.requested})
 
         def ask(view: View) -> Answer:
@@ -267,7 +267,7 @@ def _question(receipt: Event, choices: Choices) -> Question:
 
 
 def _call(log: EventLog, opened: OpenTenant, receipt: Event, choices: Choices) -> Call:
-    """Return the prompt of a receipt as the hook had it, after what its session had done."""
+    """Return the prompt of a receipt as the hook had it, with the session's events before it."""
     before = [
         other for other in log.session_events(receipt.session or "") if other.seq < receipt.seq
     ]
@@ -275,5 +275,5 @@ def _call(log: EventLog, opened: OpenTenant, receipt: Event, choices: Choices) -
         receipt.agent or "", "prompt", receipt.session or "", prompt=recalled(receipt).query
     )
     call = Call(event, opened, choices, receipt.project or "", receipt.at)
-    vars(call)["journal"] = SessionEvents(before)  # what waited to be written was known, too
+    vars(call)["journal"] = SessionEvents(before)  # pending events were known, too
     return call

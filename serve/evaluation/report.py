@@ -38,7 +38,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """The mean of paired differences and where 95 % of its resampled means lie."""
+    """The mean of paired differences and the range of 95 % of its resampled means."""
 
     mean: float
     low: float
@@ -48,7 +48,7 @@ class Interval(msgspec.Struct, frozen=True):
 def judge(rankings: Sequence[Sequence[str]], relevant: Sequence[Collection[str]]) -> Judged:
     """Return each ranking (best first) judged by the ids relevant to its query.
 
-    An id counts at its first place only; what follows a repeat moves up.
+    An id counts at its first place only; the ids after a repeat move up.
     """
     distinct = [list(dict.fromkeys(ranking)) for ranking in rankings]
     found = np.zeros((len(distinct), max(map(len, distinct), default=0)), np.bool_)
@@ -74,7 +74,7 @@ def recall_at(judged: Judged, k: int) -> Values:
 
 
 def hit_at(judged: Judged, k: int) -> Values:
-    """Return 1 where a relevant one is among the first `k`, else 0, [queries]."""
+    """Return 1 if a relevant one is among the first `k`, else 0, [queries]."""
     return (recall_at(judged, k) > 0).astype(np.float64)
 
 
@@ -97,7 +97,7 @@ def ndcg(judged: Judged, k: int) -> Values:
 def threshold_keeping(confidences: Values, keep: float) -> float:
     """Return the highest bar that the share `keep` (over 0) of `confidences` [n > 0] clears.
 
-    It is one of them, and what equals the bar clears it.
+    It is one of them, and values equal to the bar clear it.
     """
     return float(np.sort(confidences)[int((1.0 - keep) * len(confidences))])
 
@@ -149,11 +149,11 @@ class Silence(msgspec.Struct, frozen=True):
 
 
 class Unasked(msgspec.Struct, frozen=True):
-    """The injections of the prompt hook by its own choice, whatever the confidence.
+    """The injections of the prompt hook by its own choice, at any confidence.
 
-    Of the `queries` that recall answers correctly and that ask of now, as a hook does, the share
-    `kept` gets a memory and the share `right` a relevant one; `injected` is the share of the
-    prompts of each kind that deserve nothing and get a memory.
+    Of the `queries` that recall answers correctly and that ask about the present, like a hook, the
+    share `kept` gets a memory and the share `right` a relevant one; `injected` is, for each kind of
+    prompts that deserve nothing, the share that gets a memory.
     """
 
     queries: int
@@ -174,7 +174,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """How `b` differs from `a` in one measure; `low` and `high` bound 95 % of the resamples."""
+    """The difference of `b` from `a` in one measure; `low` and `high` bound 95 % of resamples."""
 
     measure: str
     a: float
@@ -197,7 +197,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two runs over the `queries` both have a result for; `left_out` is what only one has.
+    """Two runs over the `queries` with a result in both; `left_out` counts those in only one.
 
     `changes` are the wins and losses of the first measure, the greatest gain first.
     """
@@ -218,8 +218,8 @@ def score_report(
 ) -> Report:
     """Return the report of a run; a query without a result counts as an empty ranking.
 
-    Silence is measured at the bar given, if one is, and at those that keep the shares `KEEPS`.
-    Raise InvalidInput where the workspaces have no query.
+    Silence is measured at the given bar, if any, and at those that keep the shares `KEEPS`.
+    Raise InvalidInput if the workspaces have no query.
     """
     queries = [(workspace, query) for workspace in workspaces for query in workspace.queries]
     if not queries:
@@ -248,7 +248,7 @@ def compare_results(
     b: Mapping[str, Result],
     level: Level,
 ) -> Comparison:
-    """Return the differences of run `b` from `a`; raise InvalidInput where they share no query."""
+    """Return the differences of run `b` from `a`; raise InvalidInput if they share no query."""
     queries = [(workspace, query) for workspace in workspaces for query in workspace.queries]
     shared = [(space, query) for space, query in queries if query.id in a and query.id in b]
     if not shared:
@@ -299,9 +299,9 @@ def _judge_results(queries: Sequence[Asked], results: Mapping[str, Result], leve
 
 
 def _ranking(workspace: Workspace, query: Query, result: Result, level: Level) -> list[str]:
-    """Return the ranked ids, or the sessions of these, each where its first memory stands.
+    """Return the ranked ids, or their sessions, each at the place of its first memory.
 
-    Of a query with `before_ts` only older memories count.
+    For a query with `before_ts` only older memories count.
     """
     ranked = list(result.ranked)
     if query.before_ts is not None:

@@ -1,10 +1,10 @@
 """
-Sample: the past recalls by which a change is judged, where there are too many to ask all of them.
+Sample: the past recalls by which a change is judged, if there are too many to ask all of them.
 
-The newest alone are those of one day, one project and one door; a fault of another goes unseen. So
-a sample takes first those that helped somebody and those that were asked again, then goes round the
-doors and projects, and takes of each what brought something and what did not in turns, the newest
-first. A question that came again and again counts once.
+The newest alone are of one day, one project and one door, and would miss a fault of another. So a
+sample first takes recalls that helped and repeated questions, then goes round the doors and
+projects, and takes recalls with and without hits of each in turns, the newest first. A repeated
+question counts once.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 
 _CHOSEN_FROM = 1_000  # receipts
-_FIRST = 0.5  # the share of a sample that those which helped, or were asked again, may take
+_FIRST = 0.5  # the greatest share of a sample for recalls that helped or were asked again
 
 
 def choose_newest(log: EventLog, embedder: Embedder, most: int) -> list[Event]:
@@ -52,7 +52,7 @@ def _take_turns(events: Iterable[Event]) -> Iterator[Event]:
     for event in events:
         body = recalled(event)
         groups.setdefault((body.door, bool(body.hits), event.project), []).append(event)
-    # the projects of a door and outcome share its turn, so that many of them outnumber nobody
+    # the projects of a door and outcome share its turn, so that many of them do not dominate
     queues: dict[tuple[str | None, bool], Iterator[Event]] = {}
     for door, spoke in dict.fromkeys(key[:2] for key in groups):
         of = [group for key, group in groups.items() if key[:2] == (door, spoke)]

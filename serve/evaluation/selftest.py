@@ -37,10 +37,10 @@ from store.maintenance import build
 from store.snapshots.manifest import Manifest
 from store.text.excerpt import plural
 
-EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all
+EVENTS = 1_000  # the newest, whose hashes are checked; `mnemolog doctor` checks all
 _PROBE = "The selftest of mnemolog keeps a lighthouse where seven umbrellas wait for the ferry"
 _ASKED = "lighthouse umbrellas ferry selftest"
-_OTHERS = (  # what a memory without a build is tried with, beside the probe
+_OTHERS = (  # stored beside the probe to test a memory without a build
     "The post office opens at nine and closes at noon on Sundays",
     "Invoices are numbered by year and never used twice",
     "The compiler's cache lies on the fast disk of each runner",
@@ -49,7 +49,7 @@ _UNIT = 1e-3  # how far from 1 the length of a unit vector may be
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One thing that was tried, and what came of it."""
+    """A probe and its outcome."""
 
     name: str
     ok: bool
@@ -57,7 +57,7 @@ class Probe(msgspec.Struct, frozen=True):
 
 
 class Selftest(msgspec.Struct, frozen=True):
-    """`missed` are the canaries that stayed away, `trend` what earlier builds found."""
+    """`missed` are the canaries not found, `trend` the results of earlier builds."""
 
     probes: tuple[Probe, ...]
     missed: tuple[Canary, ...]
@@ -78,7 +78,7 @@ def selftest(
 ) -> Selftest:
     """Probe a tenant and its published manifest.
 
-    Raise SnapshotDamaged where recall could not do without what is broken.
+    Raise SnapshotDamaged if a part that recall needs is broken.
     """
     check = canaries.check_of(manifest)
     before = canaries.trend(check) if check else ()
@@ -148,7 +148,7 @@ def _vectors(manifest: Manifest, embedder: Embedder) -> Probe:
 def _round_trip(
     tenant: Tenant, manifest: Manifest, embedder: Embedder, choices: Choices, now: int
 ) -> Probe:
-    """Write a memory, recall it over what is published, forget it, and recall it no more.
+    """Write a memory, recall it over the published snapshots, forget it, and recall it no more.
 
     It is written to a log of its own: the tail laid over the snapshots is read from that.
     """
@@ -176,7 +176,7 @@ def _round_trip(
 def _silence(
     tenant: Tenant, log: EventLog, embedder: Embedder, choices: Choices, now: int
 ) -> Probe:
-    """Say what people say to an agent as a prompt's hook; nothing must come, nor be written."""
+    """Send small talk to the prompt hook; nothing must be returned or written."""
     open_tenant = OpenTenant(tenant, log, Reader(tenant, log, embedder))
     choices = msgspec.structs.replace(choices, remember_words=False)
     lines = (dataset.CHECK_SET / "silence.jsonl").read_text(encoding="utf-8").splitlines()
@@ -192,8 +192,8 @@ def _silence(
     return Probe("silence", True, f"{len(prompts)} prompts of small talk return nothing")
 
 
-# Quality on the check set. The floors are no targets: they lie well below what the lexical embedder
-# reaches, so falling through one means that something broke, not that a weight moved.
+# Quality on the check set. The floors are no targets: they are well below the lexical embedder's
+# results, so a result below one means that something broke, not that a weight moved.
 
 LEAST_RECALL_AT_5 = 0.85  # of the project's queries
 LEAST_MRR = 0.7
@@ -202,11 +202,11 @@ MOST_INJECTED = 0.1  # of the prompts that deserve silence, at the bar that is s
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """What was measured; `harder` are the questions in `dataset.HARDER`, which have no floor."""
+    """The measured quality; `harder` is that of the queries in `dataset.HARDER`, with no floor."""
 
     project: Scores
     categories: Mapping[str, Scores]  # of the project's queries
-    silence: Silence | None  # at the bar that is set; None: no query was answered
+    silence: Silence | None  # at the bar in the settings; None: no query was answered
     languages: Mapping[str, Scores]
     harder: Mapping[str, Scores]
     notices: tuple[str, ...]

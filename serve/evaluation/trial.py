@@ -2,8 +2,8 @@
 Trial: the outcome of an interleaved comparison of two ways to answer, from receipts and verdicts.
 
 Each recall of a trial is a vote: for the team whose hits were rated or followed better, the mean of
-its verdicts. A sign test over the votes says whether they could be chance; recalls without a
-verdict, and ties, are none.
+its verdicts. A sign test over the votes shows whether they could be chance; recalls without a
+verdict, and ties, are no votes.
 """
 
 from math import comb
@@ -21,8 +21,8 @@ SURE = 0.05  # the probability of chance below which a trial has decided
 
 
 class Credits(msgspec.Struct, frozen=True):
-    """How many recalls a trial answered, and how many of them speak for what is set and for the
-    plan; `chance` is how likely so uneven votes are if both were as good.
+    """The number of recalls a trial answered, and the votes among them for the present settings and
+    for the plan; `chance` is the probability of votes so uneven if both were as good.
     """
 
     recalls: int
@@ -38,7 +38,7 @@ class Credits(msgspec.Struct, frozen=True):
 
 
 def count_credits(log: EventLog, plan: Plan) -> Credits | None:
-    """Return the credits of a plan that was tried; None for one that was not."""
+    """Return the credits of a tried plan; None for an untried one."""
     if not (tried := log_queries.tried_recalls(log, plan.id, plan.at)):
         return None
     verdicts = find_verdicts(log, tried)

@@ -1,9 +1,9 @@
 """
-Upgrade: the answers of this version of mnemolog beside those of another one.
+Upgrade: a comparison of the answers of this version of mnemolog with those of another one.
 
-Receipts hold the answers and the code that gave them. Those of other code are asked again, each of
-the memory as it was known then, and the answers compared. The first build of a new version does so
-before it is served; a plan shows it to a person, before or after the version is installed.
+Receipts record the answers and the code that gave them. Those of other code are asked again, each
+of the memory as known then, and the answers compared. The first build of a new version does so
+before it is published; a plan shows the result, before or after the version is installed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,9 @@ _CHOSEN_FROM = 4_000  # by the first build
 
 
 def running() -> str:
-    """Return the version that runs and a digest of what of it decides answers, "0.1.0+5d41402a"."""
+    """Return the running version with a digest of the code that decides answers, such as
+    "0.1.0+5d41402a".
+    """
     return f"{version()}+{code()}"
 
 
@@ -59,8 +61,8 @@ def compare_given(
 ) -> Iterator[tuple[Replayed, Replayed]]:
     """Yield the answer to each of some recalls as its receipt has it, and the one of this code.
 
-    What was erased since is left out of the former. Characters are counted of blocks alone, and no
-    times: those of the receipt are not of this machine's present load.
+    Memories erased since are left out of the former. Characters are counted for blocks only, and
+    times are not compared: those of the receipt are not of this machine's present load.
     """
     erased = log_queries.erased_ids(log, log.head())
     for now in replay(log, embedder, events, choices):
@@ -75,7 +77,7 @@ def compare_given(
 
 
 def is_first_build(build: Build) -> bool:
-    """Tell whether the served manifest was built by other code than this."""
+    """Return True if the published manifest was built by other code than this."""
     served = builds.current_manifest(build.tenant)
     if served is None:
         return False
@@ -84,7 +86,7 @@ def is_first_build(build: Build) -> bool:
 
 
 def is_accepted(log: EventLog) -> bool:
-    """Tell whether a person applied a plan of this code, and did not undo it."""
+    """Return True if a person applied a plan of this code, and did not undo it."""
     undone = log.undone_ids(log.head())
     return any(
         isinstance(event.body, Configured)
@@ -146,8 +148,8 @@ def _name(events: Sequence[Event]) -> str:
 def upgrade_plan(
     settings: Settings, tenant: Tenant, log: EventLog, events: Sequence[Event], now: int
 ) -> Planned:
-    """Return the plan to be answered by this code, with what it does to some receipts of other
-    code; raise EmbedderError where a model does not answer.
+    """Return the plan to answer with this code, with its effect on some receipts of other code;
+    raise EmbedderError if a model does not answer.
     """
     embedder = make_embedder(settings.choices.embedder, settings.home)
     pairs = list(compare_given(log, embedder, events, settings.choices))
@@ -172,7 +174,7 @@ def upgrade_plan(
 def _check_pinned(
     tenant: Tenant, log: EventLog, embedder: Embedder, choices: Choices, now: int
 ) -> Iterator[PlanCheck]:
-    """Yield the check that the pinned questions bring back what they did in the served build."""
+    """Yield the check that the pinned questions return the same as in the published build."""
     if not (pinned := expectations.list_expectations(log)):
         return
     served = builds.current_manifest(tenant)

@@ -1,7 +1,7 @@
 """
 answer(): a host's raw event in, the host's own JSON out, once and within a deadline.
 
-A hook fails open: what is late, broken or not understood is answered by silence, and logged.
+A hook fails open: a late, broken or unknown event is answered by silence, and logged.
 """
 
 import logging
@@ -37,7 +37,7 @@ T = TypeVar("T")
 DEADLINE_S = 0.2
 START_S = 1.5  # for a session's start: it comes once, and no prompt waits behind it
 _AHEAD_US = 60_000_000  # a client whose clock is further ahead gets ours
-_WRITE_S = 0.05  # for the disk, where the answer took all the time there was
+_WRITE_S = 0.05  # for the disk, if the answer took all the time
 _THREADS = 8
 _ROOTS = 256
 
@@ -75,7 +75,7 @@ class Hooks:
         )
 
     def take_in_spool(self) -> int:
-        """Record what waits in the spool; return how many events were recorded."""
+        """Record the events in the spool; return how many were recorded."""
         return self._intake.take_in()
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Hooks:
         is_here: bool = True,
         is_off: bool = False,
     ) -> dict[str, Any] | None:
-        """Return what the host is to be told; None is silence. As `deliver` else."""
+        """Return the first value of `deliver`: the host's answer, None for silence."""
         return self.deliver(host, payload, tenant, is_here=is_here, is_off=is_off)[0]
 
     def deliver(
@@ -103,10 +103,10 @@ class Hooks:
         is_off: bool = False,
         delivery: Delivery | None = None,
     ) -> tuple[dict[str, Any] | None, bool]:
-        """Return what the host is to be told, None is silence; and whether nothing of the event can
-        be lost any more, which only a `delivery` waits for: else its client spools it.
+        """Return the host's answer, None for silence; and whether the event is safe from loss. Only
+        a `delivery` waits for that: if it is not safe, its client spools it.
 
-        `is_here` says that its folders are this machine's: else none of them is looked into.
+        `is_here` says that the event's folders are on this machine: otherwise none is read.
         `is_off` says that this run of the agent is not recorded: its session is paused.
         Raise InvalidInput for a payload that is not the host's, NotFound for a host that runs no
         hooks, InvalidName or NotFound for the tenant.
@@ -131,10 +131,10 @@ class Hooks:
         return host.write(event, replace(reply, context=text)) or None, is_kept
 
     def _is_off(self, event: HookEvent, place: ProjectContext, now: int, is_off: bool) -> bool:
-        """Return whether nothing of an event is recorded and nothing said to it.
+        """Return True if an event is neither recorded nor answered.
 
-        A run that is off pauses its session, for hooks that do not carry the variable and for an
-        import of what the host wrote down; that ends with the run, or when one begins without it.
+        A run that is off pauses its session, for hooks without the variable and for an import of
+        the host's transcript. The pause ends with the run, or when a run begins without it.
         """
         home = self._tenants.settings.home
         try:
@@ -176,7 +176,7 @@ class Hooks:
         )
 
     def _note_root(self, project: str, cwd: str | None) -> None:
-        """Keep where a repository lies, for a page that writes into it."""
+        """Remember a repository's folder, for a page that writes into it."""
         with suppress(OSError, ValueError):  # no path, or not ours to look at
             root = git_root(Path(cwd)) if cwd and project and PACKAGE not in project else None
             if root is not None:
@@ -186,7 +186,7 @@ class Hooks:
                 roots[project] = root
 
     def _in_time(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
-        """Return the reply, and whether the event was dealt with; a late one may be yet."""
+        """Return the reply and True if the event was handled; a late event may still be handled."""
         if delivery is not None:
             self._intake.under_way.add(delivery.id)
         waiting = self._submit(call, lambda: self._run(call, delivery))
@@ -196,15 +196,15 @@ class Hooks:
             event = call.event
             log.warning("%s %s was not answered within its deadline", event.host, event.moment)
             return SILENCE, False
-        try:  # one was in time: let hook clients wait for answers again
+        try:  # this event was in time: let hook clients wait for answers again
             self._tenants.settings.server_breaker.unlink(missing_ok=True)
-        except OSError as error:  # a home nobody may write: clients go on without us
+        except OSError as error:  # the home is not writable: clients go on without us
             log.warning("server.breaker could not be deleted: %s", error)
         return reply, is_done
 
     def _submit(self, call: Call, act: Callable[[], T]) -> "Future[T]":
-        """Have something done for a call by another thread, which may outlast the request: its
-        tenant stays open until then.
+        """Run `act` for a call in another thread, which may outlast the request: the call's tenant
+        stays open until it ends.
         """
         name = call.tenant.tenant.name
         self._tenants.pin(name)
@@ -214,7 +214,7 @@ class Hooks:
 
     def _run(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
         try:
-            # what was spooled happened before: a turn begins before it ends
+            # spooled events happened before: a turn begins before it ends
             self._intake.take_in(before=call.now)
             if _is_recorded(call):
                 return SILENCE, True
@@ -229,7 +229,7 @@ class Hooks:
         return SILENCE, False
 
     def _is_written(self, call: Call) -> bool:
-        """Return whether what an event told is on the disk, as long as its host waits for us."""
+        """Return True if a call's event reaches the disk while its host waits."""
         writing = self._submit(call, call.tenant.notes.write_if_possible)
         try:
             writing.result(max(_WRITE_S, call.answer_by - time.monotonic()))
@@ -239,7 +239,7 @@ class Hooks:
 
 
 def _short(reply: Reply) -> str:
-    """Return what is to be said; nothing where a host would not show all of it."""
+    """Return the reply's context, empty if it is too long for a host to show in full."""
     size = len(reply.context.encode())
     if size > MAX_CONTEXT:
         log.warning("a context of %d bytes was left out: at most %d", size, MAX_CONTEXT)
@@ -248,15 +248,15 @@ def _short(reply: Reply) -> str:
 
 
 def _is_recorded(call: Call) -> bool:
-    """Return whether a delivery is in the log; not of a log that cannot be read."""
+    """Return True if a call's delivery is in the log, False if the log cannot be read."""
     with suppress(LogError):
         return call.main_id is not None and bool(call.tenant.log.present_ids([call.main_id]))
     return False
 
 
 # Each event is answered once. Cursor, Copilot CLI and VS Code also run the hooks in Claude Code's
-# settings, and in one another's; and a host may retry. An answer would stand twice before the
-# model, an action twice in the log.
+# settings, and in one another's; and a host may retry. The model would get an answer twice, the log
+# an action twice.
 
 WITHIN_S = 60.0
 _KEPT = 1_024
@@ -269,7 +269,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 class Dedupe:
-    """What was told of late. Threads may share it."""
+    """The recently reported events. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` gives seconds that never go back."""
@@ -278,7 +278,7 @@ class Dedupe:
         self._told: OrderedDict[bytes, _Told] = OrderedDict()
 
     def is_first(self, tenant: str, event: HookEvent, at_s: float | None = None) -> bool:
-        """Return whether this is the first we hear of an event; `at_s` for one of the past."""
+        """Return True if this is the first report of an event; `at_s` is for a past event."""
         parts = (tenant, event.session, event.moment, *_mark(event))
         key = sha256("\x00".join(parts).encode()).digest()
         now = self._clock() if at_s is None else at_s
@@ -294,7 +294,7 @@ class Dedupe:
 
 
 def _mark(event: HookEvent) -> tuple[str, ...]:
-    """Return what the two tellings of one event have in common."""
+    """Return the fields that two reports of one event share."""
     if event.moment == "prompt":
         return (event.prompt,)
     if event.tool is None:
@@ -303,15 +303,15 @@ def _mark(event: HookEvent) -> tuple[str, ...]:
 
 
 def _number(event: HookEvent) -> str | None:
-    """Return what tells an event from another with its mark, where the host numbers them."""
+    """Return the host's number for an event, which distinguishes it from others with its mark."""
     return event.tool.id if event.tool is not None else event.turn
 
 
 def _is_same(receipt: _Told, event: HookEvent) -> bool:
-    """Return whether an event is the one that was told with the same mark.
+    """Return True if an event is the reported event with the same mark.
 
-    Told by two hosts, it is. Told by one host, the number decides: a prompt without one is a retry;
-    a tool may be used twice, and a turn may end twice.
+    It is if two hosts report it. If one host does, the number decides: a prompt without one is a
+    retry; a tool may be used twice, and a turn may end twice.
     """
     number = _number(event)
     if receipt.host != event.host:
@@ -321,25 +321,25 @@ def _is_same(receipt: _Told, event: HookEvent) -> bool:
     return event.tool is not None and number is not None and receipt.number == number
 
 
-# An answer waits until its host listens. Cursor and VS Code drop what is said to a prompt, and
-# Gemini what is said before a tool is used. It is then given with the next event of the session
-# that they hear, be it in a later turn: a memory is said once in a session, so what is dropped here
-# would never be said.
+# An answer waits until its host listens. Cursor and VS Code drop an answer to a prompt, and Gemini
+# an answer before a tool is used. It is then given with the next event of the session that they
+# hear, even in a later turn: a memory is shown once in a session, so a dropped answer would be
+# lost.
 
 _SESSIONS = 256
 _TEXTS = 4  # of a session
-_FORGETS = frozenset({"compacted", "session_end"})  # what was said before counts no longer
+_FORGETS = frozenset({"compacted", "session_end"})  # earlier answers no longer count
 
 
 class DeferredReplies:
-    """What waits, by session. Threads may share it."""
+    """The deferred contexts, by session. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
 
     def release(self, tenant: str, event: HookEvent, context: str) -> str:
-        """Return what is to be said at an event: beside the context what waited, as far as fits."""
+        """Return the context for an event, after the deferred contexts that fit beside it."""
         key = tenant, event.session
         with self._lock:
             waited = self._waiting.pop(key, [])
@@ -358,7 +358,7 @@ class DeferredReplies:
 
 
 def _join_context(context: str, waited: list[str]) -> tuple[str, list[str]]:
-    """Return the context after what waited and fits beside it, the oldest first; and the rest."""
+    """Return the context after the deferred texts that fit, oldest first; and the other texts."""
     rest: list[str] = []
     for text in reversed(waited):
         both = f"{text}\n{context}" if context else text

@@ -1,10 +1,10 @@
 """
-The brief of a project: what a session should know before its first prompt, or nothing.
+The brief of a project: the context for a session before its first prompt, or nothing.
 
-The standing rules; below them, under a heading of their own, a few statements of the user that
-nobody accepted; what the last session did, and what was left open; open goals; how things are run
-here, and what several sessions edited and ran; in the room that is left, what failed before. A
-project without memories has no brief.
+The standing rules; below them, under a heading of their own, a few of the user's statements that
+were never accepted; the work of the last session, and its open ends; open goals; the commands that
+worked here, and the files and commands of several sessions; in the remaining room, past failures.
+A project without memories has no brief.
 """
 
 import re
@@ -38,10 +38,10 @@ from store.text.hazards import hazard
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_560  # of the whole brief
-HABITS = 160  # of them, for what several sessions edited and ran, beside what else leaves
-FRAME = 240  # of it, for its headings and its first and last line
+HABITS = 160  # of them, for files and commands of several sessions, beside the remaining room
+FRAME = 240  # of them, for the headings and the first and last line
 STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
-LEAST = 240  # of LAST, beside what an earlier session left open
+LEAST = 240  # of LAST, beside the open ends of an earlier session
 STATED = 700  # of STANDING, that rules leave to statements
 STATEMENTS = 12  # lines
 LONGEST = 240  # characters of a text
@@ -49,7 +49,7 @@ SHORT = 160  # characters of a statement that is shown whole
 LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
 _LOOKED_AT = 200  # memories, the newest
-_FURTHER = 1_000  # episodes, where the newest do not tell
+_FURTHER = 1_000  # episodes, for facts that the newest do not have
 _WENT_WRONG = 8  # turns in which a command failed
 _LATEST = 12  # turns of a session
 _WORKED = 3  # turns that edited, of a session of substance
@@ -62,23 +62,23 @@ _LEFT_OPEN = re.compile(
     r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
     re.IGNORECASE,
 )
-_SESSIONS = 10  # looked at for what several did
-_EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: what an attack has run twice is none
+_SESSIONS = 10  # searched for common files and commands
+_EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: two runs may be an attack's
 _OFTEN = 5  # files, and commands
-_GOES = frozenset("cd source export .".split())  # before what is done
+_GOES = frozenset("cd source export .".split())  # before the actual command
 _FIRST_WORDS, _LONGEST_USUAL = 3, 60  # of a command; characters of one
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
-# a command of a line, up to `;`, `&&` or a bar that no quotes hold
+# a command of a line, up to an unquoted `;`, `&&` or bar
 _COMMAND = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^;&|\\]|(?<!&)&(?!&)|\\)+""")
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
-_SAME = 0.5  # of the words of two statements, that say the same
+_SAME = 0.5  # of the words of two statements: with more in common, they say the same
 _FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
 
 
 def brief(view: View, conditions: Filter, own: Collection[str] = ()) -> list[Part]:
-    """Return the parts of a project's brief, those with something in them; `conditions` names the
-    project, and `own` are turns that the model has before it.
+    """Return the non-empty parts of a project's brief; `conditions` names the project, and `own`
+    are turns already in the model's context.
     """
     goals = [
         memory
@@ -129,11 +129,11 @@ def recent_turns(view: View, conditions: Filter) -> list[Memory]:
 
 
 def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
-    """Return the last turns of the last session of substance here, the newest first, of some
-    `episodes`, the newest first. Where none is, those of the last session.
+    """Return the last turns of the last session of substance here, newest first, from `episodes`
+    (newest first). If there is none, those of the last session.
 
-    A session of substance says at its end what is left open, or worked through several turns: "make
-    the logo smaller" is no place to go on from.
+    A session of substance names its open ends, or edited in several turns: "make the logo smaller"
+    is no place to go on from.
     """
     sessions: dict[str | None, list[Memory]] = {}
     for episode in episodes[:_LOOKED_AT]:
@@ -147,8 +147,8 @@ def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> 
         if any(map(_leaves_open, session_turns)) or sum(edited) >= _WORKED:
             turns = session_turns
             break
-    # "hold on" and "back to ..." make no turn of their own, but say what was beside the point; nor
-    # does "no wait, Thursday", which says what holds
+    # "hold on" and "back to ..." make no turn of their own, but mark the asides; nor does
+    # "no wait, Thursday", which corrects an earlier turn
     idle = newest(view, replace(conditions, kinds=(EPISODE,)), _LATEST, OPEN)
     memories = [memory for memory in (*turns, *idle) if memory.session == turns[0].session]
     memories.sort(key=lambda memory: (-memory.created_at, -memory.seq))
@@ -164,11 +164,11 @@ def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> 
 
 
 def _is_over(view: View, memory: Memory) -> bool:
-    """Return whether nothing of a turn holds: it is over, or only says that something else is."""
+    """Return True if nothing in a turn holds: it is over, or only says that something else is."""
     return view.is_over(memory) or view.retraction_of(memory) is not None
 
 
-OPENING = 120  # characters of a turn, in which it says that it interrupts or goes back
+OPENING = 120  # characters of a turn that are searched for an interruption or a return
 _ASIDE = re.compile(
     r"\W*(?:(?:ok|okay|sorry|wait|hey)[\s,]+)*"
     r"(?:hold on|hang on|one (?:sec|second|moment|minute)\b|just a (?:sec|second|moment)"
@@ -188,8 +188,8 @@ _BACK = re.compile(
 
 
 def without_asides(turns: Sequence[Memory]) -> list[Memory]:
-    """Return a session's turns, newest first as given, without what interrupted them: from "hold
-    on, ..." to "back to ...".
+    """Return a session's turns, newest first as given, without the asides: from "hold on, ..." to
+    "back to ...".
     """
     on_topic: list[Memory] = []
     is_aside = False
@@ -206,8 +206,8 @@ def without_asides(turns: Sequence[Memory]) -> list[Memory]:
 def left_open(
     view: View, conditions: Filter, last: Collection[Memory], episodes: Iterable[Memory]
 ) -> list[Memory]:
-    """Return the last turn here that says what is left open, of some `episodes`, the newest first;
-    none where one of the `last` says so.
+    """Return the last turn here that names open ends, from `episodes` (newest first); none if one
+    of the `last` turns does.
     """
     if any(map(_leaves_open, last)):
         return []
@@ -222,8 +222,8 @@ def left_open(
 
 
 def went_wrong(conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
-    """Return the last turns here in which a command failed, and of which the agent told the end, of
-    some `episodes`, the newest first.
+    """Return the last turns here with a failed command and a last message of the agent, from
+    `episodes` (newest first).
     """
     failed = (
         memory for memory in episodes[:_LOOKED_AT] if memory.result and any(_failures(memory))
@@ -233,7 +233,7 @@ def went_wrong(conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
 
 
 def _failures(episode: Memory) -> Iterator[str]:
-    """Yield the commands of a turn that failed; one that only looks fails where nothing is."""
+    """Yield the failed commands of a turn, except those that only look: they fail on no match."""
     for command, outcome in _commands_run(episode):
         if outcome.startswith("failed") and not efforts.only_looks(command):
             yield command
@@ -254,10 +254,10 @@ def _leaves_open(turn: Memory) -> bool:
 def standing_parts(
     view: View, conditions: Filter, shown: Collection[Memory] = (), room: int = STANDING
 ) -> tuple[Part, Part]:
-    """Return the rules, and the statements that nobody accepted; those `shown` before lead.
+    """Return the rules, and the statements not accepted by the user; those `shown` before lead.
 
-    A statement never stands among rules; held ones are left out. What rules leave of the `room`,
-    in bytes, is for statements, and some of it always.
+    A statement is never among the rules; held ones are left out. Statements get the rest of the
+    `room`, in bytes, and always some of it.
     """
     standing = (*shown, *binding(view, conditions), *_weighed_statements(view, conditions))
     free = [
@@ -305,7 +305,7 @@ def binding(view: View, conditions: Filter) -> list[Memory]:
 def _weighed_statements(view: View, conditions: Filter) -> list[Memory]:
     """Return the user's statements that hold here, the weightiest first, newest first among equals.
 
-    Of some that say the same in other words only the newest is there, in the first one's place.
+    Of statements that say the same in other words, only the newest is listed, in the first's place.
     """
     those = replace(conditions, kinds=(STATEMENT,))
     table = view.snapshots.statement_weights
@@ -329,7 +329,7 @@ def _weighed_statements(view: View, conditions: Filter) -> list[Memory]:
 
 
 def _newest_of_same(statements: Sequence[Memory]) -> list[Memory]:
-    """Return statements in their order, of those that say the same in other words the newest."""
+    """Return the statements in order, only the newest of those that say the same in other words."""
     groups: list[tuple[frozenset[str], Memory]] = []
     for memory in statements:
         terms = frozenset(tokenizer.terms(memory.content))
@@ -351,11 +351,11 @@ def _counts(view: View, memory: Memory) -> Counts:
 def commands(
     episodes: Sequence[Memory], without: Collection[str] = (), but: Collection[str] = ()
 ) -> Iterator[Note]:
-    """Yield the commands that passed last in some `episodes`, the newest first, each beside what it
-    is for: no turn of `without`, no effort of `but`.
+    """Yield the commands that passed last in `episodes` (newest first), by effort; turns in
+    `without` and efforts in `but` are left out.
 
-    A script that the same session wrote is none of the project's, nor is a file of no folder that
-    it checked: a later session that runs it without having written it shows that it stayed.
+    A script that the same session wrote is not the project's, nor is a file without a folder that
+    it checked: a later session that runs it without writing it shows that it stayed.
     """
     command_for: dict[str, str] = {}
     written: dict[str | None, set[str]] = {}
@@ -418,8 +418,8 @@ def _first_words(command: str) -> str:
 
 
 def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the commands of a turn that passed and did more than look, each by its first words, and
-    with the line it stands in.
+    """Yield a turn's passed commands that did more than look, each by its first words, with the
+    line that contains it.
     """
     for line, outcome in _commands_run(episode):
         if outcome.startswith("failed"):
@@ -431,7 +431,7 @@ def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """Yield the commands of a line, up to one whose quoted text was cut off."""
+    """Yield the commands of a line, up to the first whose quoted text was cut off."""
     for part in map(str.strip, _COMMAND.findall(line)):
         if part.count('"') % 2 or part.count("'") % 2:
             return
@@ -457,7 +457,7 @@ def _file_name(path: str) -> str:
 
 
 def _statement_note(view: View, memory: Memory, conditions: Filter) -> Note:
-    """Return a statement as a line of a block, of a long one its lasting sentences alone."""
+    """Return a statement as a line of a block, only the lasting sentences of a long one."""
     line = _short(view, memory, conditions)
     text = _without_outdated(view, memory).content
     if len(text) > SHORT:
@@ -480,7 +480,7 @@ def _short(view: View, memory: Memory, conditions: Filter, longest: int = LONGES
 
 
 def _without_outdated(view: View, memory: Memory) -> Memory:
-    """Return what the user typed without its sentences that are over; a rule is marked instead."""
+    """Return the user's text without its outdated sentences; a rule is marked instead."""
     if memory.kind not in (EPISODE, STATEMENT):
         return memory
     text = view.holding_text(memory)
@@ -506,7 +506,7 @@ def _size_of(parts: Iterable[Part]) -> int:
 
 
 def _size(line: Note) -> int:
-    """Return how many bytes a note takes, about; its id is cut when it is rendered."""
+    """Return the approximate bytes of a note; its id is cut when it is rendered."""
     values = (
         min(len(str(value).encode()), ID) if name == "id" else len(str(value).encode())
         for name, value in line.items()
@@ -515,7 +515,7 @@ def _size(line: Note) -> int:
 
 
 def _stands(memory: Memory, conditions: Filter) -> bool:
-    """Return whether somebody laid it down: a fact does where the user accepted it as his word."""
+    """Return True if a user laid a memory down here; for a fact, if the user accepted it."""
     is_said = memory.kind != "fact" or memory.source == ACCEPTED
     return is_said and memory.trust in MAY_RULE and _is_own(memory, conditions)
 

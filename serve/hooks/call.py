@@ -26,23 +26,23 @@ T = TypeVar("T")
 
 
 def delivered_event_id(delivery: Delivery) -> str:
-    """Return the id of the first event that a delivery makes: by it the log knows the delivery."""
+    """Return the id of a delivery's first event, which identifies the delivery in the log."""
     return derived_id(delivery.at, "hook", delivery.id)
 
 
 @dataclass(frozen=True)
 class Call:
-    """`project` is "" where there is none: only memories without a project are meant then."""
+    """A hook event; `project` is "" if it has none: then only memories without a project match."""
 
     event: HookEvent
     tenant: OpenTenant
     choices: Choices
     project: str
     now: int  # microseconds UTC
-    answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
-    is_awaited: bool = True  # else the host has gone on: the event is recorded, nothing is said
-    main_id: str | None = None  # of the first event that is made (`delivered_event_id`)
-    trees: SharedTrees | None = None  # who knows what the work tree shares
+    answer_by: float = inf  # on the monotonic clock; a later reply is lost
+    is_awaited: bool = True  # else the host has gone on: the event is recorded without an answer
+    main_id: str | None = None  # of the call's first event (`delivered_event_id`)
+    trees: SharedTrees | None = None  # knows the scopes that the work tree shares
     _unused_ids: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -51,14 +51,14 @@ class Call:
 
     @property
     def is_in_time(self) -> bool:
-        """Whether what is said now reaches the host: else nothing was said, and none is kept."""
+        """Return True if a reply still reaches the host: otherwise none is given or recorded."""
         return time.monotonic() < self.answer_by
 
     @cached_property
     def journal(self) -> SessionEvents:
-        """What this session did before this event, what waits to be written among it.
+        """The session's earlier events, including those that wait to be written.
 
-        It is not written for that: a prompt would wait for the disk.
+        They are not written first: a prompt would wait for the disk.
         """
         session = self.event.session
         waiting = [event for event in self.tenant.receipts[:] if event.session == session]
@@ -72,12 +72,12 @@ class Call:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether nothing is said in this session unasked: it was drawn, and that goes on."""
+        """Return True if this session was drawn for the holdout and gets no unasked context."""
         return self.choices.holdout > 0.0 and self.journal.is_held_out
 
     @property
     def filter(self) -> Filter:
-        """What may come back here and now."""
+        """The filter for memories that may be returned here and now."""
         return Filter(self.now, self.project, shared=self._shared)
 
     @cached_property
@@ -87,12 +87,12 @@ class Call:
         return self.trees.scopes(self.tenant.log, self.event.cwd, self.now)
 
     def ask(self, ask: Callable[[View], T]) -> T:
-        """Return what the memory answers; without its log, where that cannot be read."""
-        _ = self._shared  # recorded before the state is taken that is asked
+        """Return the memory's answer, without the log if it cannot be read."""
+        _ = self._shared  # recorded before `ask` gets the state
         return self.tenant.reader.answer(ask, without_log=True)
 
     def new_event(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:
-        """Return an event of this session that is to be written; without a subject, of itself."""
+        """Return a new event of this session; without a subject, it is its own."""
         id_ = self._unused_ids.pop() if self._unused_ids else new_id(self.now)
         return Event(
             id_,
@@ -106,14 +106,14 @@ class Call:
         )
 
     def write(self, *events: Event) -> None:
-        """Append events now, after what waits: they are on the disk when this returns.
+        """Append events now, after the waiting ones: they are on the disk when this returns.
 
-        Where the log cannot be written they wait too, and are written later. What the settings say
-        is not recorded is left out, as by `write_later`.
+        If the log cannot be written they wait too, and are written later. Events that the settings
+        exclude are left out, as by `write_later`.
         """
         self.write_later(*events)
         self.tenant.notes.write_if_possible()
 
     def write_later(self, *events: Event) -> None:
-        """Append events behind the answer, with those of others; a crash may lose the last few."""
+        """Append events after the answer, with other calls'; a crash may lose the last few."""
         self.tenant.notes.add(*recordable(events, self.choices.record))

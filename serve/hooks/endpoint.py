@@ -1,8 +1,8 @@
 """The hook route: `POST /v1/hooks/<host>` takes a host's raw event and answers as that host wants.
 
 204 without a body is silence. `X-Mnemolog-Off: 1` says that this run of the agent is not recorded.
-`X-Mnemolog-Delivery` names a delivery of our client, which spools what is not answered with
-`X-Mnemolog-Kept: 1`: that the event is on the disk, or needs not be.
+`X-Mnemolog-Delivery` names a delivery of our client, which spools an event unless the answer has
+`X-Mnemolog-Kept: 1`: the event is on the disk, or need not be.
 """
 
 from http import HTTPStatus
@@ -22,12 +22,12 @@ DELIVERY_HEADER, KEPT_HEADER = "X-Mnemolog-Delivery", "X-Mnemolog-Kept"
 
 
 def blueprint(hooks: Hooks) -> Blueprint:
-    """Return the route over what answers hooks."""
+    """Return the route that answers hooks."""
     routes = Blueprint("hooks", __name__)
 
     @routes.post("/v1/hooks/<host>")
     def hook(host: str) -> Response:
-        if not (g.caller.may("read") and g.caller.may("write")):  # a hook tells and is told
+        if not (g.caller.may("read") and g.caller.may("write")):  # a hook reports and is answered
             return problem("out_of_scope", "a hook needs the scopes `read` and `write`")
         if host not in HOSTS:
             raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")

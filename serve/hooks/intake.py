@@ -1,7 +1,7 @@
 """
 Intake: the events of the spool, recorded as they would have been, each once, oldest first.
 
-Nothing is said to them: their hosts have gone on. A delivery that is in the log already (its answer
+They get no answer: their hosts have gone on. A delivery that is in the log already (its answer
 came too late for the client, or another process took it in) is deleted and no more. A session's
 later events wait for those of its spool, so that turns begin and end in order.
 """
@@ -37,12 +37,12 @@ class SpooledEvent(msgspec.Struct, frozen=True):
     event: dict[str, Any]
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before there are threads: msgspec 0.22 crashes if two meet a type for the first time
 _decoder = msgspec.json.Decoder(SpooledEvent)
 
 
 class Intake:
-    """Takes in the spool of a home. Threads may share it, and processes: ids make it safe."""
+    """The intake of a home's spool. Threads and processes may share it: ids make it safe."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Intake:
         record: Callable[[Call], object],
         is_first: Callable[[str, HookEvent, float], bool],
     ) -> None:
-        """`record` writes down what an event tells; `is_first` knows two tellings of one event, by
-        the second it happened.
+        """`record` records an event; `is_first` recognizes two reports of one event by the second
+        it happened.
         """
         self._tenants, self._contexts = tenants, contexts
         self._record, self._is_first = record, is_first
@@ -60,14 +60,14 @@ class Intake:
         self._lock = threading.Lock()
         self._empty: object = None  # the folder's stamp when nothing was in it
         self._failed: set[str] = set()  # not tried again before the next start
-        self._first: set[str] = set()  # deliveries told for the first time, not recorded yet
+        self._first: set[str] = set()  # deliveries of first reports, not recorded yet
         self._is_held_up = False
         self.under_way: set[str] = set()  # deliveries that a thread is answering
 
     def take_in(self, *, before: int = 2**62) -> int:
-        """Record what was spooled of before a moment; return how many events were recorded.
+        """Record the spooled events from before a moment; return how many were recorded.
 
-        What no log takes now stays for the next time.
+        An event that no log takes now stays for the next time.
         """
         stamp = file_stamp(spool.folder_of(self._home))
         if stamp is None or stamp == self._empty:
@@ -101,7 +101,7 @@ class Intake:
         return recorded
 
     def _take(self, path: Path, delivery: Delivery) -> bool:
-        """Record one event, unless it is known; return whether it was recorded now."""
+        """Record one event, unless it is known; return True if it was recorded now."""
         if delivery.id in self.under_way:
             return False
         try:

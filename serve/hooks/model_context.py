@@ -1,8 +1,8 @@
 """
-Model context: what a session's model still has before it, as the session's events tell it.
+Model context: the memories and turns still in a session's context, according to its events.
 
-A compaction or a cleared context empties it. A host that keeps no notes in a session's history has
-the turns of a session it takes up again, and nothing of what was put beside them.
+A compaction or a cleared context empties it. A host that keeps no notes in a session's history
+restores the turns of a resumed session, and none of the notes beside them.
 """
 
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ from store.log.event_kinds import Prompted, Recalled, Recorded, SessionTold, Sur
 
 
 class ModelContext(msgspec.Struct, frozen=True):
-    """What the model has before it; by default nothing."""
+    """The memories and turns in the model's context; none by default."""
 
     known: Mapping[str, int] = msgspec.field(
         default_factory=dict
     )  # memory: when it was put there, µs
-    own: frozenset[str] = frozenset()  # turns of this session, and what the user stated in them
+    own: frozenset[str] = frozenset()  # turns of this session, and the user's statements in them
     recorded: frozenset[str] = frozenset()  # memories that this session recorded
-    briefed_at: int | None = None  # when the session was last told what it must know, µs
+    briefed_at: int | None = None  # when the session last got a brief, µs
 
 
 def model_context(journal: SessionEvents, *, is_started_again: bool = False) -> ModelContext:
-    """Return what the model has before it; `is_started_again` is whether the session starts now, in
-    a history without notes.
+    """Return the model's context; `is_started_again` is True if the session starts now, in a
+    history without notes.
     """
     known: dict[str, int] = {}
     own: set[str] = set()
@@ -61,6 +61,6 @@ def model_context(journal: SessionEvents, *, is_started_again: bool = False) -> 
 
 
 def keeps_notes(host: str | None) -> bool:
-    """Return whether a host keeps notes in the history of its sessions."""
+    """Return True if a host keeps notes in the history of its sessions."""
     adapter = HOSTS.get(host or "")
     return adapter is None or adapter.keeps_notes

@@ -1,18 +1,18 @@
 """
-Hook of a prompt: what the memory knows of it is put before the model, or nothing.
+Hook of a prompt: puts the memories that help with it before the model, or nothing.
 
-Small talk and orders of the moment get silence, and so does a prompt of which nothing is known for
-sure: nobody asked, so `speaking` decides how sure the memory must be and how much it says. What the
-user laid down is weighed by what it is about, found by the recall or not (`serve.lessons.deeds`). A
-rule that names a program or file of the prompt, or what the prompt will make the agent do, needs no
-threshold. What was put before this session's model stays there, so it is repeated only if it
-changed since, or once the session was compacted or cleared.
+Small talk and orders of the moment get silence, and so does a prompt without a sure match: the user
+did not ask, so `speaking` decides how sure the memory must be and how much it says. The user's
+rules and statements are weighed by their subject, found by the recall or not
+(`serve.lessons.deeds`). A rule that names a program or file of the prompt, or the work that the
+prompt asks for, needs no threshold. A memory stays in this session's context, so it is repeated
+only if it changed since, or once the session was compacted or cleared.
 
-A prompt that asks what was done, or left open, gets a recap: what of the record is surely on its
-topic, and the last session. A time in it ("last week", "on 10 November") is a filter, and its words
-are no topic: the recap is then what was noted and the sessions of that time.
+A prompt that asks for past or open work gets a recap: the memories surely on its topic, and the
+last session. A time in it ("last week", "on 10 November") is a filter, and its words are no topic:
+the recap is then the notes and the sessions of that time.
 
-Lasting words of the user are recorded at once and ended by what contradicts them
+The user's lasting statements are recorded at once and ended by contradicting ones
 (`store.agents.prompt_statements`), and the user is notified.
 """
 
@@ -65,26 +65,26 @@ from store.text.dates import Interval, interval
 from store.text.excerpt import one_line
 
 KEPT = 2_000  # characters of a prompt in the log
-LOOKED_AT = 8  # hits among which those to be said are chosen
+LOOKED_AT = 8  # hits to choose from
 RULES = 3  # that the prompt names
-NEAR = 0.5  # of how likely it must be to help
+NEAR = 0.5  # of the probability that it must have
 _LEVELS = ("search", "context", "proactivity")
 
 
 class PromptAnswer(msgspec.Struct, frozen=True):
-    """What the memory knows of a prompt: what recall says, and rules that the prompt names."""
+    """The memory's answer to a prompt: the recalled hits, and rules that the prompt names."""
 
     question: Question
     answer: Answer
     chosen: tuple[Hit, ...]
     is_short: bool
     rules: tuple[Hit, ...]
-    weighed: tuple[speaking.Weighed, ...]  # what is new to the model
-    teams: str | None = None  # of the chosen ones, where another way is tried
+    weighed: tuple[speaking.Weighed, ...]  # the memories new to the model
+    teams: str | None = None  # of the chosen hits, during a trial of other settings
 
     @property
     def near(self) -> frozenset[str]:
-        """The ids of what was at least NEAR as likely to help as it takes."""
+        """The ids of the memories whose chance was at least NEAR of the bar."""
         return frozenset(item.hit.memory.id for item in self.weighed if item.excess >= NEAR)
 
 
@@ -118,7 +118,7 @@ def answer_prompt(call: Call) -> Reply:
         if context.ids and call.is_in_time:
             call.write_later(*_surface_events(call, context.ids, len(context.text)))
         return Reply(context.text, notice=notice) if call.is_in_time else SILENCE
-    if call.is_held_out:  # what the user asks for, as above, is answered all the same
+    if call.is_held_out:  # a recap that the user asks for, as above, is still given
         return Reply(notice=notice)
     receipt_id = new_id(call.now)
     own = model_context(call.journal).own | {event.id for event in statement_events}
@@ -140,7 +140,7 @@ def answer_prompt(call: Call) -> Reply:
 
 
 def last_reply(journal: SessionEvents) -> str:
-    """Return what the agent said last in its session; "" where it said nothing yet."""
+    """Return the agent's last message in its session, "" if it has none yet."""
     for event in reversed(journal.events):
         if isinstance(event.body, SessionTold) and event.body.stage == "stopped":
             return event.body.said or ""
@@ -148,7 +148,7 @@ def last_reply(journal: SessionEvents) -> str:
 
 
 def prompt_router(view: View, call: Call, receipt: str | None = None) -> Router:
-    """Return the router of a prompt; without a receipt's id it tries nothing."""
+    """Return the router of a prompt; without a receipt's id it does not explore."""
     return Router(view.policy(), _LEVELS, call.choices.explore, receipt)
 
 
@@ -160,9 +160,9 @@ def look_up(
     own: Collection[str],
     receipt: str = "",
 ) -> PromptAnswer:
-    """Return what the memory knows of a prompt that is not idle.
+    """Return the memory's answer to a prompt that is not idle.
 
-    With the id of its receipt another way to answer is tried beside it, where one is to be.
+    With the id of its receipt, the other settings of a running trial are tried beside it.
     """
     prompt_answer = _look_up(view, call, call.choices, reading, router, own)
     trial = call.choices.trial
@@ -206,7 +206,7 @@ def _look_up(
 
     bearing = bearings(view, call.filter, prompt)
     hits = [hit for hit in answer.hits if is_new(hit.memory) and not hit.is_over]
-    # what bears on the prompt and is no hit, what bears most first
+    # the memories that bear on the prompt and are no hits, the strongest first
     hit_ids = {hit.memory.id for hit in answer.hits}
     unfound = (
         match.memory
@@ -238,12 +238,12 @@ def _look_up(
 
 
 def _marked_hit(view: View, memory: Memory) -> Hit:
-    """Return a memory that recall did not find as a hit, with what became of it."""
+    """Return a memory that recall did not find as a hit, with its change."""
     return Hit(memory, 0.0, 0.0, change=view.change_of(memory))
 
 
 def compose(call: Call, answer: PromptAnswer) -> Block:
-    """Return the block for what was found, the best first; empty where nothing is sure or new."""
+    """Return the block of the chosen memories, best first; empty if none is sure and new."""
     about = tokenizer.terms(call.event.prompt)
     notes = {
         hit.memory.id: note(hit.memory, call.project, change=hit.change) for hit in answer.rules
@@ -268,7 +268,7 @@ def compose(call: Call, answer: PromptAnswer) -> Block:
 
 
 def _receipt(call: Call, answer: PromptAnswer, context: Block, took_us: int) -> Event:
-    """Return the receipt of a recall: what was put before the model, and how many were not."""
+    """Return the receipt of a recall: the hits put before the model, and how many were not."""
     recalled = answer.answer
     hits = [hit for hit in recalled.hits if hit.memory.id in context.ids]
     near = 0 if context.ids else len(answer.near & {hit.memory.id for hit in recalled.hits})
@@ -279,7 +279,7 @@ def _receipt(call: Call, answer: PromptAnswer, context: Block, took_us: int) -> 
         team_of = {
             hit.memory.id: team for hit, team in zip(answer.chosen, answer.teams, strict=True)
         }
-        # "-" for what a rule brought
+        # "-" for the hit of a rule
         trial = tried(call.choices, "".join(team_of.get(hit.memory.id, "-") for hit in hits))
     return call.new_event(
         Recalled(
@@ -301,9 +301,9 @@ def _receipt(call: Call, answer: PromptAnswer, context: Block, took_us: int) -> 
 
 
 def _surface_events(call: Call, ids: Iterable[str], characters: int | None = None) -> list[Event]:
-    """Return that some memories were put before the agent: by rules and statements it is judged.
+    """Return the events that record memories put before the agent, which is judged by them.
 
-    The first says the length of a block that has no receipt.
+    The first has the length of a block without a receipt.
     """
     return [
         call.new_event(
@@ -314,19 +314,19 @@ def _surface_events(call: Call, ids: Iterable[str], characters: int | None = Non
 
 
 RECAP_TEXT = 300  # characters of a note
-RECAP_ASKED = 80  # of each thing that was asked in a session
+RECAP_ASKED = 80  # of each prompt of a session
 MOST, SESSIONS, TURNS, GOALS = 2, 5, 8, 3
-RECAP_CONFIDENCE = 0.3  # how likely what is on the topic is what is asked for
+RECAP_CONFIDENCE = 0.3  # the least probability that a memory on the topic is the right one
 _RECAP_EPISODES = 200  # episodes of a time
 
 
 def recap(
     view: View, call: Call, reading: Reading, known: Mapping[str, int], own: Collection[str]
 ) -> Iterator[Note]:
-    """Yield notes of what was done, the most telling first; none that the model has before it.
+    """Yield notes of past work, the most telling first; none already in the model's context.
 
-    `known` says when each memory was put there, in microseconds; `own` are the turns that the model
-    was there for.
+    `known` has the time each memory was put there, in microseconds; `own` are the turns of the
+    model's own session.
     """
     prompt = call.event.prompt
     about = tokenizer.terms(prompt)
@@ -355,7 +355,7 @@ def recap(
 
 
 def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
-    """Yield a note of each session of a time, the newest first: what was asked, and its end."""
+    """Yield a note of each session in an interval, newest first: its prompts and its end."""
     those = replace(call.filter, kinds=(EPISODE,), since=when.since, until=when.until)
     episodes = [
         memory
@@ -369,7 +369,7 @@ def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> I
 
 
 def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
-    """Return what a recall is sure of, or would say unasked, the likeliest to help first."""
+    """Return the recalled memories that are sure or would be said unasked, likeliest first."""
     prompt = call.event.prompt
     question = replace(
         default_question(prompt, call.filter, call.choices), min_confidence=0.0, top_k=LOOKED_AT
@@ -386,7 +386,7 @@ def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
 
 
 def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:
-    """Return the events that keep what a prompt says that lasts; none if the user wants none."""
+    """Return the events that keep a prompt's lasting statements; none if the user disabled it."""
     if not call.choices.remember_words or "prompts" not in call.choices.record:
         return []
     return prompt_statements.statement_events(
@@ -398,7 +398,7 @@ def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> li
 
 
 def _current_statements(view: View, conditions: Filter) -> list[Memory]:
-    """Return the statements of the project, or of none, that hold."""
+    """Return the current statements of the project, and of no project."""
     those = replace(conditions, kinds=(STATEMENT,))
     return [
         memory
@@ -408,7 +408,7 @@ def _current_statements(view: View, conditions: Filter) -> list[Memory]:
 
 
 def statement_notice(events: list[Event]) -> str:
-    """Return what the user is told of what was kept or ended, and how to take it back."""
+    """Return the notice for the user of kept and ended statements, and how to undo each."""
     parts = []
     for event in events:
         match event.body:

@@ -1,14 +1,14 @@
 """
-Hooks of a session: what it is given when it begins or is compacted, what is kept when a turn stops.
+Hooks of a session: its context at the start and after a compaction, its record when a turn stops.
 
-One source renders what a session must know, minus what its model has before it (`model_context`): a
-new session gets the brief of its project; one that is taken up again what came to be since its last
-brief, or the brief where the host keeps no notes; a fork nothing, because it has all. A session
-that lost its context gets the rules and the user's statements, its own first, and what it did, from
-its events. The host's own summary is not said a second time.
+One source renders a session's context, minus the notes still before its model (`model_context`): a
+new session gets the brief of its project; a resumed session the news since its last brief, or the
+brief if the host keeps no notes; a fork nothing, because it has all. A session that lost its
+context gets the rules and the user's statements, its own first, and its own work, from its events.
+The host's own summary is not repeated.
 
 When the agent stops, three things are recorded: which lessons were followed, how tests and builds
-stood, and what the agent said last, which ends its episode. Nothing is said.
+stood, and the agent's last message, which ends its episode. Nothing is said.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,8 +58,8 @@ _STAGES: Mapping[Start, Stage] = {
 
 
 def answer_session_start(call: Call) -> Reply:
-    """Return what a session is to know when it begins."""
-    share = 0.0  # of new sessions, drawn by their ids, that are told nothing
+    """Return the context of a session that begins."""
+    share = 0.0  # of new sessions, drawn by their ids, that get no context
     if (
         call.choices.holdout > 0.0
         and call.event.start in ("startup", "clear")
@@ -87,9 +87,9 @@ def answer_session_start(call: Call) -> Reply:
 
 
 def _session_block(call: Call, start: Start) -> Block:
-    """Return what this session must know, minus what its model has before it."""
+    """Return this session's context, minus the notes that its model still has."""
     if start == "fork":
-        return Block()  # the model has all that was said in the session it comes from
+        return Block()  # the model has the whole context of the session it comes from
     context = ModelContext()
     if start == "compact":
         session_work = work(call.journal.events, call.event.cwd)
@@ -103,7 +103,7 @@ def _session_block(call: Call, start: Start) -> Block:
 
 
 def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
-    """Return the brief of the project: after an earlier one, what came to be since."""
+    """Return the brief of the project; after an earlier brief, only the news since."""
     conditions = call.filter
     if context.briefed_at is not None:
         conditions = replace(conditions, since=context.briefed_at + 1)
@@ -118,8 +118,8 @@ def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
 
 
 def _digest(view: View, call: Call, session_work: Work) -> tuple[Part, ...]:
-    """Return the project's rules and statements, those of this session first, and what it did; what
-    matters most first: the end may be cut.
+    """Return the project's rules and statements, this session's first, and the session's work, the
+    most important first: the end may be cut.
     """
     surfaced = _find_eligible(view, call, sorted(call.journal.lesson_ids))
     ruling = [memory for memory in surfaced if role(memory) == "rule"][-_RULES:]
@@ -156,7 +156,7 @@ def _digest(view: View, call: Call, session_work: Work) -> tuple[Part, ...]:
 
 
 def _find_eligible(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
-    """Return those of some memories that may still be shown, in the order given."""
+    """Return the memories with `ids` that may still be shown, in the given order."""
     memories = (view.tail.find(id_) for id_ in ids)
     return [
         memory
@@ -187,19 +187,19 @@ def _run_notes(session_work: Work) -> Iterator[Note]:
 
 
 def record_compaction(call: Call) -> Reply:
-    """Keep the summary of what was compacted; nothing can be said at this moment."""
+    """Record the summary of a compaction; a host takes no answer at this moment."""
     call.write_later(call.new_event(SessionTold(stage="compacted", said=call.event.said or None)))
     return SILENCE
 
 
 def record_session_end(call: Call) -> Reply:
-    """Keep that a session ended."""
+    """Record the end of a session."""
     call.write_later(call.new_event(SessionTold(stage="ended")))
     return SILENCE
 
 
 def record_stop(call: Call) -> Reply:
-    """Keep what the agent said last and what its turn came to; nothing is said to it."""
+    """Record the agent's last message and the outcomes of its turn; the agent gets no answer."""
     stopped = call.new_event(SessionTold(stage="stopped", said=call.event.said or None))
     if call.event.is_subagent:  # the turn goes on without it
         call.write_later(stopped)
@@ -213,7 +213,7 @@ def record_stop(call: Call) -> Reply:
 
 
 def _outcomes(call: Call, turn: Sequence[Event]) -> list[Outcome]:
-    """Return how the efforts stand that were made since the turn last stopped."""
+    """Return the outcomes of the efforts since the turn last stopped."""
     here = len(turn)
     while here:
         body = turn[here - 1].body

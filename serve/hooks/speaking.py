@@ -1,12 +1,12 @@
 """
-Speaking: whether what recall found is said unasked, and how much of it.
+Speaking: which recalled hits are said unasked, and how many.
 
-Nobody asked the memory, and a note beside the point costs the model's attention. So each of the
-best few hits, and each of the user's rules and statements that bears on the prompt
+The user did not ask the memory, and a note beside the point costs the model's attention. So each of
+the best few hits, and each of the user's rules and statements that bears on the prompt
 (`serve.lessons.deeds`), gets a probability that it helps, by a logistic model for its kind over
-what the prompt is and what of it stands where in the memory. A turn, a statement and a note each
-have a bar: what the user laid down or recorded is short and meant to be said, a commit or a turn is
-not. The coefficients were fitted by `make fit-speaking`; docs/prompts.md has what they let through.
+features of the prompt and the places of its words in the memory. A turn, a statement and a note
+each have a bar: a user's rule or note is short and meant to be said, a commit or a turn is not. The
+coefficients were fitted by `make fit-speaking`; docs/prompts.md has the results.
 """
 
 import math
@@ -26,43 +26,43 @@ from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.text_features import MAY_RULE
 
-LOOKED_AT = 3  # of the best hits; statements are all looked at
+LOOKED_AT = 3  # of the best hits; all statements are scored
 BEARING = 4  # statements that no recall found
 MOST = 2  # notes
 SHARE = 0.8  # of the best one's odds that another of its kind must have
 ALSO = 1.3  # bars that one of another kind must have
-PASSIVE = 0.2  # more, where the router wants less said unasked
-# Words that no memory holds: a prompt is said to be worth as much at least, so that a hit with both
-# words of "run the tests" holds less than all of what a prompt usually asks.
+PASSIVE = 0.2  # more, if the router wants less said unasked
+# The least worth of a prompt, in words that no memory holds: so a hit with both words of "run the
+# tests" does not cover all of a usual prompt.
 WORTH = 3.0
-# Among fewer memories, counts do not tell whether a word is common: the first four may all be about
-# one thing. So the words are weighed as if there were this many, the others about something else.
+# Among fewer memories, counts do not show how common a word is: the first four may all have one
+# topic. So the words are weighed as if there were this many, the others about something else.
 FEWEST = 50
-# A turn that a recall hardly found and that holds little of the prompt shares two rare words with
-# it, and no more: among few memories that is chance.
+# A turn with a low confidence and few of the prompt's words shares two rare words with it, and no
+# more: among few memories that is chance.
 NEAR, HELD = 0.08, 0.25
 _PLACES, _RANKS = 8, 6  # places of a recall, and ranks of a statement, that differ
-_UNSURE = 0.003  # a confidence no less than this, and no more than what is left of 1
+_UNSURE = 0.003  # confidence is clipped to this and 1 minus this
 
 Kind = Literal["turn", "statement", "note", "quote"]
 
 FEATURES = (
     "confidence",  # of the recall, as log-odds
     "place",  # in the recall
-    # the share of the prompt's words, by weight, or of WORTH, that the hit holds
-    "asked",  # in what was asked
-    "said",  # ... in what was said at the end of the turn
-    "done",  # ... in what was done
-    "rarest",  # the weight of the rarest word that it holds
+    # the share of the prompt's words, by weight, or of WORTH, in the hit
+    "asked",  # in the prompt of the turn
+    "said",  # ... in the last message of the turn
+    "done",  # ... in its actions
+    "rarest",  # the weight of the rarest word in it
     "second",  # and of the next
     "work",  # how likely the prompt is about work on the project
     "general",  # ... or about something no project helps with
     "small_talk",  # ... or nothing
-    "question",  # 1 where it asks
+    "question",  # 1 if it has a question mark
     "length",  # of the prompt, in different words, as a logarithm
     "size",  # of the memory, in memories, as a logarithm
-    # of what the user laid down (`serve.lessons.deeds.Bearing`)
-    "found",  # 1 where a recall found it
+    # of the user's rules and statements (`serve.lessons.deeds.Bearing`)
+    "found",  # 1 if a recall found it
     "words",
     "topics",
     "share",
@@ -181,8 +181,8 @@ def score_hits(
     *,
     is_passive: bool = False,
 ) -> tuple[Weighed, ...]:
-    """Return how likely each of the first hits, and each statement among them, helps a prompt;
-    `bearing` is how what the user laid down bears on it.
+    """Return the chance that each of the first hits, and each statement among them, helps a prompt;
+    `bearing` is how the user's rules and statements bear on it.
     """
     weighed = []
     for hit, signs in features(view, prompt, reading, hits, bearing):
@@ -195,7 +195,7 @@ def score_hits(
 
 
 def kind_of(memory: Memory) -> Kind:
-    """Return which model a memory is weighed by; a `quote` is what no user's word stands behind."""
+    """Return the model for a memory; a `quote` is text without a user's word behind it."""
     if memory.kind == EPISODE:
         return "turn"
     if is_laid_down(memory):
@@ -210,9 +210,9 @@ def features(
     hits: Sequence[Hit],
     bearing: Mapping[str, Bearing],
 ) -> list[tuple[Hit, tuple[float, ...]]]:
-    """Return those of the hits that are looked at, each with its signs in the order of FEATURES."""
+    """Return the hits to score, each with its signs in the order of FEATURES."""
     words = list(dict.fromkeys(tokenizer.terms(prompt)))
-    # counted where the words are: in the build, if there is one
+    # counted in the index with the words: the build, if there is one
     size = view.snapshots.postings.size or view.tail.size
     weights = {word: _weight(view, word, size) for word in words}
     unknown = _rarity(1, max(size, FEWEST))
@@ -255,7 +255,7 @@ def _bearing_signs(match: Bearing) -> tuple[float, ...]:
 
 
 def _weight(view: View, word: str, size: int) -> float:
-    """Return how much a word of a prompt says, by how few of `size` memories hold it."""
+    """Return the weight of a prompt's word, by how few of `size` memories contain it."""
     if size < FEWEST:
         return _rarity(max(1, min(view.tail.frequency(word), size)), FEWEST)
     return max(view.tail.idf(word), LEAST_IDF)
@@ -266,8 +266,8 @@ def _rarity(frequency: int, size: int) -> float:
 
 
 def _parts(memory: Memory) -> tuple[str, str, str]:
-    """Return what was asked, said and done: what somebody noted down is an answer, as what was said
-    at the end of a turn is.
+    """Return a memory's prompt, result and actions; a note counts as a result, like the last
+    message of a turn.
     """
     if memory.kind == EPISODE:
         return memory.content, memory.result or "", memory.action or ""

@@ -1,14 +1,14 @@
 """
-Hooks around a tool: lessons that name its command or file before it runs, and what the user stated
-of it (`serve.lessons.deeds`); a record of it after.
+Hooks around a tool: lessons that name its command or file before it runs, and the user's statements
+about it (`serve.lessons.deeds`); a record of it after.
 
-A lesson is advice, unless the user set `enforce`: each is given here once in a session, whatever a
-brief or a prompt said of it before, at most two at a time, and only if it names this very command
-or file. A lesson that nobody ever followed is at rest (`serve.lessons`). A host reads advice once
-the tool ran. Enforced, a rule that speaks against the tool makes the host ask, or refuse, each
-time: only a rule that the user wrote or accepted, never one from an agent, a job or an import.
+A lesson is advice, unless the user set `enforce`: each is given here once in a session, even if a
+brief or a prompt gave it before, at most two at a time, and only if it names this very command or
+file. A lesson that was never followed is at rest (`serve.lessons`). A host reads advice once the
+tool ran. If enforced, a rule against the tool makes the host ask, or refuse, each time: only a rule
+that the user wrote or accepted, never one from an agent, a job or an import.
 
-What the agent did is appended at once; what only looked waits for the next write.
+Actions are appended at once; those that only look wait for the next write.
 """
 
 import threading
@@ -32,11 +32,11 @@ from store.log.events import Event
 
 MOST = 2  # lessons at a time
 
-_choosing = threading.Lock()  # of tools called side by side, one is told
+_choosing = threading.Lock()  # of tools called side by side, one gets the advice
 
 
 def answer_before_tool(call: Call) -> Reply:
-    """Return the lessons that name what is about to be done, if there are any."""
+    """Return the lessons that name the tool's command or files, or silence."""
     tool = call.event.tool
     if tool is None or tool.is_ours or tool.doing not in ("run", "edit"):
         return SILENCE
@@ -67,7 +67,7 @@ def answer_before_tool(call: Call) -> Reply:
 
 
 def _decide(call: Call, matches: list[RuleMatch]) -> tuple[Decision | None, list[RuleMatch]]:
-    """Return what becomes of the tool, and the rules of the user's that it would break."""
+    """Return the decision on the tool, and the user's rules that it would break."""
     wanted = call.choices.enforcement(call.project)
     if wanted == "advise" or wanted not in call.event.decides:
         return None, []
@@ -100,7 +100,7 @@ def _matching_rules(call: Call, tool: ToolUse) -> list[RuleMatch]:
         stated = [match for match in stated if match.memory.id not in own]
     if tool.command is None or all(match.is_forbidden for match in matches):
         return [*matches, *stated]
-    # what a lesson wants done first may be done already: the journal is only read for this
+    # a lesson's first step may be done already: the journal is read only for this
     acted = [event.body for event in call.journal.turn if isinstance(event.body, Acted)]
     before = [act.command for act in acted if act.command and act.passed is not False]
     again = call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files, before))
@@ -116,7 +116,7 @@ MAX_READ = 4  # edited files whose definitions are looked at
 
 
 def record_after_tool(call: Call) -> Reply:
-    """Write down what was done; there is nothing to say to it."""
+    """Record the tool's action, silently."""
     tool, cwd = call.event.tool, call.event.cwd
     action = action_event(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
     if action is None:
@@ -129,7 +129,7 @@ def record_after_tool(call: Call) -> Reply:
 
 
 def _sources(tool: ToolUse, cwd: str | None) -> Iterator[str]:
-    """Yield what the files say that were just edited; none of one that is large or not ours."""
+    """Yield the text of the edited files, except those that are large or not ours."""
     for path in tool.files[:MAX_READ] if cwd is not None and tool.doing == "edit" else ():
         try:
             file = Path(cwd or "", path)
@@ -140,9 +140,9 @@ def _sources(tool: ToolUse, cwd: str | None) -> Iterator[str]:
 
 
 def in_project(files: Iterable[str], cwd: str | None) -> tuple[str, ...]:
-    """Return files relative to the work tree that `cwd` lies in, else to `cwd`.
+    """Return files relative to the work tree that contains `cwd`, else to `cwd`.
 
-    One that lies elsewhere keeps its whole path; nothing is looked up on the disk but that tree.
+    A file elsewhere keeps its whole path; the disk is read only to find that tree.
     """
     if cwd is None:
         return tuple(file.replace("\\", "/") for file in files)

@@ -1,7 +1,7 @@
 """
-The agent hosts, a module each: what it tells and is told, and how it is connected.
+The agent hosts, a module each: a host's events and answers, and how it is connected.
 
-A host is named by the command or the address it was given, never by what is in a payload.
+A host is named by the command or the address it was given, never by the contents of a payload.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """
-Amp: what the plugin that `connect` installs tells of Amp's own events, and takes back.
+Amp: the events and answers of the plugin that `connect` installs.
 
-The plugin (texts/amp.js) tells them in Claude Code's form and puts what we say after the prompt, or
-after the result of the tool it is about: https://ampcode.com/manual/plugin-api. Its servers and its
-rules for all projects: https://ampcode.com/manual.
+The plugin (texts/amp.js) reports Amp's own events in Claude Code's form and puts our answer after
+the prompt, or after the result of the tool: https://ampcode.com/manual/plugin-api. Its servers and
+its rules for all projects: https://ampcode.com/manual.
 """
 
 from pathlib import Path

@@ -47,9 +47,9 @@ _MOMENTS: dict[str, Moment] = {
     "PostCompact": "compacted",
     "SessionEnd": "session_end",
 }
-# What Stop is told would keep the agent going, and of the others nothing reaches the model.
+# An answer to Stop would keep the agent going, and answers to the others never reach the model.
 _HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "before_tool", "after_tool"})
-# Prompts that nobody typed: a background task ended, a timer went off.
+# Sources of prompts without a person: a background task ended, a timer went off.
 _MACHINES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
 _LONG = 1 << 20
 
@@ -57,10 +57,10 @@ _LONG = 1 << 20
 def read_event(
     payload: Payload, host: str, *, is_told: bool, decides: frozenset[Decision] = frozenset()
 ) -> HookEvent | None:
-    """Return an event.
+    """Return an event, None if we do not use it.
 
-    `is_told` is whether the host tells a failed use of a tool from another; `decides` is what it
-    lets a hook decide before one.
+    `is_told` says that the host distinguishes failed uses of tools; `decides` are the decisions
+    that it accepts from a hook before a tool.
     """
     name = required_text(payload, "hook_event_name", "hookEventName")
     session = required_text(payload, "session_id", "sessionId")
@@ -97,17 +97,17 @@ def write_reply(event: HookEvent, reply: Reply) -> dict[str, Any]:
 
 
 def session_start(payload: Payload) -> Start:
-    """Return how a session began; one way that we do not know is as good as a startup."""
+    """Return how a session began; an unknown way counts as a startup."""
     source = text(payload, "source")
     return cast(Start, source) if source in get_args(Start) else "startup"
 
 
 def _is_heard(payload: Payload, moment: Moment) -> bool:
-    """Return whether the program that tells an event puts what is said to it before its model.
+    """Return True if the program that reports an event puts the answer before its model.
 
-    Cursor and VS Code run the hooks in Claude Code's settings too, and drop what they say to a
-    prompt: https://cursor.com/docs/reference/third-party-hooks. VS Code's own agent is the only one
-    that tells a prompt with both its time and a transcript.
+    Cursor and VS Code run the hooks in Claude Code's settings too, and drop their answers to a
+    prompt: https://cursor.com/docs/reference/third-party-hooks. Only VS Code's own agent reports a
+    prompt with both its time and a transcript.
     """
     if "cursor_version" in payload:
         return moment in ("session_start", "after_tool")
@@ -115,12 +115,12 @@ def _is_heard(payload: Payload, moment: Moment) -> bool:
 
 
 def _is_foreign(payload: Payload) -> bool:
-    """Return whether Cursor or VS Code tells an event to the hooks of another program."""
+    """Return True if Cursor or VS Code reports an event to the hooks of another program."""
     return "cursor_version" in payload or {"timestamp", "transcript_path"} <= payload.keys()
 
 
 def _is_machine(payload: Payload) -> bool:
-    """Return whether nobody typed a prompt: a program sent it, or a model to its subagent."""
+    """Return True if no person typed a prompt: a program sent it, or a model to its subagent."""
     return text(payload, "source") in _MACHINES or bool(text(payload, "agent_id"))
 
 
@@ -137,7 +137,7 @@ def _tool(payload: Payload, name: str, is_told: bool) -> ToolUse:
 
 
 def _tool_outcome(payload: Payload, name: str, result: object, is_told: bool) -> bool | None:
-    """Return whether a tool did its work; None before it ran, and for one that was stopped."""
+    """Return True if a tool did its work; None before it ran, or if it was stopped or unclear."""
     if name == "PostToolUseFailure":
         return None if payload.get("is_interrupt") is True else False
     if name != "PostToolUse":
@@ -155,12 +155,12 @@ def read(payload: Payload) -> HookEvent | None:
     return read_event(payload, "claude-code", is_told=True, decides=decides)
 
 
-# Its settings. SessionStart takes no http hook; a prompt and a session's end must be heard with the
-# server down.
+# Its settings. SessionStart takes no http hook; a prompt and a session's end must be recorded with
+# the server down.
 _COMMANDS = ("SessionStart", "UserPromptSubmit", "SessionEnd")
 _POSTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "PostCompact")
-PLUGIN_EVENTS = (*_COMMANDS, *_POSTS)  # a plugin hears all by the command client
-# the server is silent after 0.2 s; a hung one is waited for at each use of a tool
+PLUGIN_EVENTS = (*_COMMANDS, *_POSTS)  # a plugin sends all by the command client
+# the server is silent after 0.2 s; each use of a tool would wait for a hung server
 _POST_TIMEOUT_S = 1
 
 
@@ -185,8 +185,8 @@ def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
 def command(install: Install) -> Handler:
     """Return the hook that runs our client.
 
-    As a shell's line, because VS Code and Cursor read this file too and know no `args`; on Windows
-    apart, because there the shell differs.
+    It is a shell's line, because VS Code and Cursor read this file too and know no `args`; on
+    Windows a list of words, because there the shell differs.
     """
     python, *args = install.client("claude-code")
     if install.platform == "win32":

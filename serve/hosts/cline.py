@@ -4,12 +4,12 @@ its event, https://github.com/cline/cline/blob/main/sdk/examples/hooks/README.md
 Cline/Hooks, where both look. Its servers: https://docs.cline.bot/mcp/mcp-overview; its rules,
 https://docs.cline.bot/customization/cline-rules.
 
-VS Code names an event as its file is named, the command line by a name of its own, which it alone
-gives the tool's input as it was. Cline 3.0.65 was seen to give the model what PreToolUse and
-PostToolUse say, both after the tool ran; what a prompt's hook says VS Code delivers since September
+VS Code names an event like its file, the command line by a name of its own; only the command line
+gives the tool's input unchanged. Cline 3.0.65 gave the model the answers of PreToolUse and
+PostToolUse, both after the tool ran; VS Code delivers the answer of a prompt's hook since September
 2026 (https://github.com/cline/cline/pull/14160), the command line does not wait for it. A hook that
-cancels a tool ends the whole turn, so none of ours does. On Windows Cline runs PowerShell files
-only, and gets no hooks.
+cancels a tool ends the whole turn, so ours never does. On Windows Cline runs only PowerShell files,
+and gets no hooks.
 """
 
 import shlex
@@ -117,10 +117,10 @@ def _line(command: object) -> str:
 
 
 def _tool_outcome(payload: Payload, result: object) -> bool | None:
-    """Return whether a tool did its work.
+    """Return True if a tool did its work, None if that is unknown.
 
-    A command that failed is told as a success that holds a failure; VS Code writes such a result
-    down as `[object Object]`, which tells nothing.
+    A failed command is reported as a success with a failure in it; VS Code writes such a result as
+    `[object Object]`, which has no information.
     """
     if payload.get("success") is False:
         return False
@@ -130,13 +130,13 @@ def _tool_outcome(payload: Payload, result: object) -> bool | None:
 
 
 def _parts(result: object) -> list[Payload]:
-    """Return the results of a tool's parts, as each command that it ran; of most tools one."""
+    """Return the results of a tool's parts, such as its commands; most tools have one."""
     parts = result if isinstance(result, list) else [result]
     return [part for part in parts if isinstance(part, dict)]
 
 
 def _value(value: object) -> object:
-    """Return a parameter as the tool had it: what is no text is told as its JSON."""
+    """Return a parameter as the tool had it: VS Code gives JSON for all but texts."""
     try:
         return msgspec.json.decode(value) if isinstance(value, str) and value[:1] in "[{" else value
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

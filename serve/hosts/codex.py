@@ -25,11 +25,11 @@ from serve.hosts.host import (
 )
 
 _EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "PostCompact")
-_END_TIMEOUT_S = 3  # more is cut to this, with a warning at every start
+_END_TIMEOUT_S = 3  # a longer one is cut to this, with a warning at every start
 
 
 def read(payload: Payload) -> HookEvent | None:
-    # what a command wrote comes without its exit code; `ask` is in the schema and refused
+    # a command's output comes without its exit code; `ask` is in the schema and refused
     return claude_code.read_event(payload, "codex", is_told=False, decides=frozenset({"deny"}))
 
 

@@ -1,11 +1,11 @@
 """
-Copilot CLI: hooks named as VS Code names them, told in Claude Code's form.
+Copilot CLI: hooks with VS Code's names for them, in Claude Code's form.
 https://docs.github.com/en/copilot/reference/hooks-reference
 
 It and VS Code each also run the other's hook files, so one function reads for both and the answer
-is put in both their places. Copilot CLI 1.0.102 was seen to give the model what UserPromptSubmit
-says, once; to tell a subagent's prompt, which a model wrote, as one, with `agent_id`; and to give a
-subagent a session of its own, with that which it works for as `parent_agent_id`.
+is put in both their places. Copilot CLI 1.0.102 gave the model the answer of UserPromptSubmit,
+once; reported a subagent's prompt, which a model wrote, as a prompt with `agent_id`; and gave a
+subagent a session of its own, with its parent's as `parent_agent_id`.
 """
 
 from pathlib import Path
@@ -28,8 +28,7 @@ from serve.hosts.host import (
 )
 from store.agents.json_fields import text
 
-# An event named as VS Code names it is sent with its name in it, one named as Copilot names it
-# without.
+# An event with VS Code's name is sent with its name in it, an event with Copilot's name without.
 _EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
     *("PostToolUseFailure", "Stop", "SessionEnd"),

@@ -1,6 +1,6 @@
 """
 Cursor: its hook events and their output, https://cursor.com/docs/agent/hooks; its servers,
-https://cursor.com/docs/context/mcp. Its rules for all projects lie in the app, not in a file.
+https://cursor.com/docs/context/mcp. Its rules for all projects are in the app, not in a file.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ _MOMENTS: dict[str, Moment] = {
     "stop": "stop",
     "sessionEnd": "session_end",
 }
-# A prompt's output is only whether it may go on; before a tool, only whether it may be used.
+# The output for a prompt or before a tool is only a permission to go on.
 _HEARD: frozenset[Moment] = frozenset({"session_start", "after_tool"})
 _EVENTS = (
     *("sessionStart", "beforeSubmitPrompt", "postToolUse"),
@@ -100,8 +100,8 @@ def _tool(payload: Payload, name: str) -> ToolUse:
 
 
 def _tool_outcome(payload: Payload, name: str, output: object) -> bool | None:
-    """Return whether a tool did its work; None before it ran, and for one that was stopped."""
-    if name == "postToolUse":  # a command that failed is told as a failure
+    """Return True if a tool did its work; None before it ran, or if it was stopped."""
+    if name == "postToolUse":  # a failed command is reported as a failure
         return has_passed(output) is not False
     is_stopped = payload.get("is_interrupt") is True
     is_failed = text(payload, "failure_type") in ("", "error") and not is_stopped
@@ -109,7 +109,7 @@ def _tool_outcome(payload: Payload, name: str, output: object) -> bool | None:
 
 
 def _decode_output(raw: str) -> object:
-    """Return what a tool gave: JSON in a text, {"output", "exitCode"} of a command."""
+    """Return a tool's output from its JSON text, {"output", "exitCode"} for a command."""
     try:
         return _decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

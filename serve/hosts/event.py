@@ -1,8 +1,8 @@
 """
-HookEvent, what happened at an agent host, the same for every host; Reply, our answer.
+HookEvent, an event at an agent host, the same for every host; Reply, our answer.
 
-Of a payload fields of the wrong type count as missing, long texts are cut, and what our own memory
-or the host's machinery put into a text is taken out of it.
+Fields of a payload with the wrong type count as missing, long texts are cut, and text added by our
+own memory or the host's machinery is removed.
 """
 
 import os
@@ -24,12 +24,12 @@ Decision = Literal["ask", "deny"]  # of a tool that is about to be used
 Start = Literal["startup", "resume", "clear", "compact", "fork"]
 
 MAX_PROMPT = 16_000  # characters looked at; a longer one is a pasted document
-MAX_SAID = 8_000  # of what the agent said last, or of a summary
-MAX_CONTEXT = 9_000  # bytes: Claude Code and Codex put what is longer into a file
+MAX_SAID = 8_000  # of the agent's last message, or of a summary
+MAX_CONTEXT = 9_000  # bytes: Claude Code and Codex put a longer text into a file
 
 
 class HookEvent(msgspec.Struct, frozen=True):
-    """One event of a host. What a moment does not have is at its default."""
+    """One event of a host. Fields that a moment does not have are at their defaults."""
 
     host: str
     moment: Moment
@@ -39,19 +39,19 @@ class HookEvent(msgspec.Struct, frozen=True):
     prompt: str = ""
     start: Start = "startup"
     tool: ToolUse | None = None
-    said: str = ""  # the agent's last message; the summary of what was compacted
+    said: str = ""  # the agent's last message; the summary of a compaction
     turn: str | None = None
     is_subagent: bool = False
-    is_unattended: bool = False  # nobody types into this run: a program sent the prompt
-    is_heard: bool = True  # what is said now reaches the model
-    decides: frozenset[Decision] = frozenset()  # what the host lets a hook decide now
+    is_unattended: bool = False  # no person types into this run: a program sent the prompt
+    is_heard: bool = True  # a reply now reaches the model
+    decides: frozenset[Decision] = frozenset()  # the decisions that the host accepts now
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What reaches the model, and what the host shows to the user; empty is silence.
+    """The context for the model and the notice for the user; empty is silence.
 
-    A `decision`, of those that the event `decides`, comes with its reason: of `ask` the host shows
-    it to the user, of `deny` to the model.
+    A `decision`, one of the event's `decides`, comes with its reason: for `ask` the host shows it
+    to the user, for `deny` to the model.
     """
 
     context: str = ""
@@ -66,7 +66,7 @@ Payload = Mapping[str, Any]
 
 
 _LONGEST_PATH = 4_096
-_READ = 4  # times as much as is kept is looked at: what is taken out makes place for more
+_READ = 4  # times the kept length is read: removed blocks make room for more
 
 _payload = msgspec.json.Decoder(dict[str, Any])
 
@@ -97,17 +97,17 @@ def required_text(payload: Mapping[str, Any], *names: str) -> str:
 
 
 def working_directory(value: object) -> str | None:
-    """Return a working directory as it was named; None where it cannot be one."""
+    """Return a working directory as given, None if it cannot be one."""
     if not isinstance(value, str) or len(value) > _LONGEST_PATH or "\x00" in value:
         return None
-    return value if os.path.isabs(value) else None  # else it would be taken from where we stand
+    return value if os.path.isabs(value) else None  # else it would be relative to our own
 
 
 def prompt_text(value: str) -> str:
-    """Return what a person wrote of a prompt, cut; nothing where a machine wrote all of it."""
+    """Return a prompt's text by a person, cut; empty if a machine wrote all of it."""
     return human_text(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
 
 
 def reply_text(value: str) -> str:
-    """Return what an agent said, without blocks of ours, cut."""
+    """Return an agent's message without blocks of ours, cut."""
     return frame.strip(value[: MAX_SAID * _READ])[:MAX_SAID]

@@ -5,7 +5,7 @@ in milliseconds; its servers, https://geminicli.com/docs/tools/mcp-server.
 Before a tool it takes a decision and no context. `ask` is not in its reference:
 https://github.com/google-gemini/gemini-cli/pull/21146. An older one runs the tool then.
 
-Its 0.61.0 marks what a tool wrote as untrusted, and says around it how its process ended:
+Its 0.61.0 marks a tool's output as untrusted, and adds how its process ended:
 packages/core/src/tools/shell.ts there.
 """
 
@@ -88,7 +88,7 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
     if reply.decision not in event.decides:
         return {"systemMessage": reply.notice} if reply.notice else {}
     decision = {"decision": reply.decision, "reason": reply.reason}
-    # of `ask`, what the user reads in the dialog
+    # for `ask`, the text in the user's dialog
     return decision | ({"systemMessage": reply.reason} if reply.decision == "ask" else {})
 
 
@@ -101,7 +101,7 @@ def _tool(payload: Payload, moment: Moment) -> ToolUse:
         mapping(payload, "tool_input"),
         server=text(mapping(payload, "mcp_context"), "server_name"),
         passed=_tool_outcome(result, content) if moment == "after_tool" else None,
-        # what it wrote and the error it ended with may say the same
+        # the output may contain the error already
         output=output if error in output else f"{output}\n{error}".strip(),
     )
 
@@ -109,7 +109,7 @@ def _tool(payload: Payload, moment: Moment) -> ToolUse:
 def _tool_outcome(result: Payload, content: str) -> bool | None:
     if content.startswith(_UNDONE):
         return None
-    codes = _EXIT.findall(content)  # told only where it is not 0
+    codes = _EXIT.findall(content)  # reported only if not 0
     return has_passed(result) is not False and (not codes or codes[-1] == "0")
 
 
@@ -139,5 +139,5 @@ GEMINI = Host(
     files=files,
     rules=rules_in(lambda machine: _folder(machine) / "GEMINI.md"),
     switch=HookSwitch(0, ("hooksConfig", "enabled"), False),
-    keeps_notes=False,  # of a history that is taken up again, they are no part
+    keeps_notes=False,  # a resumed history does not contain them
 )

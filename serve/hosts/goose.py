@@ -4,7 +4,7 @@ and its MCP server, which goose reads since 1.39 (https://github.com/aaif-goose/
 its config.yaml, which goose writes itself, is left alone. Its rules for all projects:
 https://goose-docs.ai/docs/guides/context-engineering/using-goosehints.
 
-Of what a hook says goose takes one thing: before a tool, that it may not be used
+goose takes only one answer from a hook: before a tool, that it may not be used
 (https://github.com/aaif-goose/goose, crates/goose/src/hooks/mod.rs).
 """
 
@@ -47,7 +47,7 @@ _MOMENTS: dict[str, Moment] = {
     "Stop": "stop",
     "SessionEnd": "session_end",
 }
-_LOOKS = frozenset({"view", "read"})  # what an editor is told that changes nothing
+_LOOKS = frozenset({"view", "read"})  # an editor's commands that change nothing
 _LONG = 1 << 20
 _NAME = f'"name": "{SERVER}"'
 

@@ -1,12 +1,12 @@
 """
 Host: an agent host as its module declares it, adapter and connection together.
 
-The adapter turns a payload into a HookEvent and a Reply into the host's answer. The connection says
-where its settings lie and what of ours stands in them; it is data, and serve/connect edits the
-files. Hosts of a desktop have neither the user's PATH nor the environment of a shell, so every path
-that is written is absolute and the home is always named.
+The adapter turns a payload into a HookEvent and a Reply into the host's answer. The connection has
+the paths of the host's settings and our entries in them; it is data, and serve/connect edits the
+files. Hosts of a desktop have neither the user's PATH nor the environment of a shell, so every
+written path is absolute and the home is always named.
 
-The server imports this at its start, so these are structs: classes that are made in no time.
+The server imports this at its start, so these are structs: classes that are quick to create.
 """
 
 import shlex
@@ -23,7 +23,7 @@ from serve.server.callers import hook_key
 from store.home.registry import HOST
 
 TIMEOUT_S = 5  # the client answers within its own deadline; this ends one that hangs
-VERSION_1 = '{\n  "version": 1\n}\n'  # a new file of hooks, where a host wants its version
+VERSION_1 = '{\n  "version": 1\n}\n'  # a new file of hooks, for a host that wants its version
 
 Handler = dict[str, Any]
 Place = tuple[str | int, ...]  # of a value in a file: keys and positions from its root
@@ -46,7 +46,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Install(msgspec.Struct, frozen=True):
-    """This mnemolog: its interpreter, the folder of its code, its home and what opens it."""
+    """This mnemolog: its interpreter, the folder of its code, its home and the owner's token."""
 
     python: str
     code: Path
@@ -66,7 +66,7 @@ class Install(msgspec.Struct, frozen=True):
         return subprocess.list2cmdline(words) if self.platform == "win32" else shlex.join(words)
 
     def bridge(self) -> tuple[str, ...]:
-        """Return the command of the MCP server; it holds no secret and starts the daemon."""
+        """Return the command of the MCP server; it contains no secret and starts the daemon."""
         return (*self._run("mcp_bridge.py"), *self._where())
 
     def server(self) -> Handler:
@@ -75,7 +75,7 @@ class Install(msgspec.Struct, frozen=True):
         return {"command": python, "args": args}
 
     def url(self, host: str) -> str:
-        """Return where a host posts its events."""
+        """Return the URL for a host's events."""
         tenant = f"?tenant={self.tenant}" if self.tenant else ""
         return f"http://{HOST}:{self.port}/v1/hooks/{host}{tenant}"
 
@@ -89,13 +89,13 @@ class Install(msgspec.Struct, frozen=True):
         return ("--home", str(self.home), *(("--tenant", self.tenant) if self.tenant else ()))
 
 
-# What of ours stands in a file
+# Our entries in a file
 
 
 class HookEntries(msgspec.Struct, frozen=True):
-    """Hooks of a JSON file by their event, in groups with matchers where a host has such.
+    """Hooks of a JSON file by their event, in groups with matchers if a host has them.
 
-    An event is asked for only where the adapter makes something of it: each costs a process.
+    An event is requested only if the adapter uses it: each costs a process.
     """
 
     host: str
@@ -104,7 +104,7 @@ class HookEntries(msgspec.Struct, frozen=True):
 
 
 class ServerEntry(msgspec.Struct, frozen=True):
-    """Our MCP server, as a member of the object at `place`, or at `newer` where a file has that."""
+    """Our MCP server, as a member of the object at `place`, or at `newer` if a file has that."""
 
     place: Place
     value: Handler
@@ -112,7 +112,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
 
 
 class JsonFile(msgspec.Struct, frozen=True):
-    """A JSON file, comments allowed. `start` is the text of one that we make."""
+    """A JSON file, comments allowed. `start` is the text of a new file."""
 
     path: Path
     parts: tuple[HookEntries | ServerEntry, ...]
@@ -147,7 +147,7 @@ SettingsFile = JsonFile | TomlFile | RulesFile | OwnFile
 
 
 class HookSwitch(msgspec.Struct, frozen=True):
-    """Where a user's own settings switch hooks off: in which of the files, and by which value."""
+    """The switch for hooks in a user's own settings: its file, its place and the value for off."""
 
     file: int
     place: Place
@@ -157,14 +157,14 @@ class HookSwitch(msgspec.Struct, frozen=True):
 class Host(msgspec.Struct, frozen=True):
     """One agent host.
 
-    `read` gives None for an event we do not use, and raises InvalidInput for a payload that is not
-    the host's. `write` is only asked for replies that say something, at events where the host hears
-    us, and gives nothing that the host's schema does not know; an empty answer where it shows its
-    user no notice. A host that runs no hooks has neither: its MCP server and its rules serve it.
+    `read` returns None for an event we do not use, and raises InvalidInput for a payload that is
+    not the host's. `write` gets a context only at events where the host hears us, and returns only
+    fields of the host's schema; an empty answer for a notice if the host shows its user none. A
+    host that runs no hooks has neither: its MCP server and its rules serve it.
 
-    It is there where one of its `programs` or `folders` is. `files` holds our hooks and MCP server,
-    `rules` what tells the model of them. `note` is what a person must know of it once connected. It
-    `keeps_notes` where a session that is taken up again still holds what we put before its model.
+    A host is installed if one of its `programs` or `folders` exists. `files` returns the settings
+    with our hooks and MCP server, `rules` the texts that tell the model of them. `note` is advice
+    for the user once connected. `keeps_notes` is True if a resumed session still has our notes.
     """
 
     name: str
@@ -180,13 +180,13 @@ class Host(msgspec.Struct, frozen=True):
     keeps_notes: bool = True
 
     def is_installed(self, machine: Machine) -> bool:
-        """Whether its program or its folder is there."""
+        """Return True if one of its programs or folders exists."""
         has_folder = any(folder.is_dir() for folder in self.folders(machine))
         return has_folder or any(machine.has(program) for program in self.programs)
 
 
 def rules_in(file: Callable[[Machine], Path]) -> Callable[[Machine], tuple[SettingsFile, ...]]:
-    """Return what puts our rules into a Markdown file of the user's."""
+    """Return a function that lists a Markdown file of the user's with our rules."""
     return lambda machine: (RulesFile(file(machine), packaged_text("rules.md")),)
 
 
@@ -200,5 +200,5 @@ def plugin_file(path: Path, host: str, install: Install) -> OwnFile:
 
 
 def packaged_text(name: str) -> str:
-    """Return a text of this folder's `texts`, written as it stands."""
+    """Return a text of this folder's `texts`, unchanged."""
     return (Path(__file__).parent / "texts" / name).read_text(encoding="utf-8")

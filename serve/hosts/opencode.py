@@ -1,11 +1,11 @@
 """
-OpenCode: what the plugin that `connect` installs tells of OpenCode's own events, and takes back.
+OpenCode: the events and answers of the plugin that `connect` installs.
 
-The plugin (texts/opencode.js) tells them in Claude Code's form and adds what we say to the requests
-to the model, beside the prompt or the tool's result it is about, so everything before the end of a
-turn is heard. A subagent's prompt, which a model wrote, is not told; what its tools do belongs to
-the session it works for. OpenCode runs plugins inside itself, so ours never throws, never waits
-longer than the client may take, and is silent where anything is wrong.
+The plugin (texts/opencode.js) reports OpenCode's own events in Claude Code's form and adds our
+answers to the requests to the model, beside the prompt or the tool's result, so every answer before
+the end of a turn is heard. A subagent's prompt, which a model wrote, is not reported; its tools
+belong to the session it works for. OpenCode runs plugins inside itself, so ours never throws, never
+waits longer than the client may take, and is silent if anything is wrong.
 https://opencode.ai/docs/plugins, https://opencode.ai/docs/mcp-servers
 """
 
@@ -66,5 +66,5 @@ OPENCODE = Host(
     folders=lambda machine: (_folder(machine),),
     files=files,
     rules=rules_in(lambda machine: _folder(machine) / "AGENTS.md"),
-    keeps_notes=False,  # the plugin adds them to requests, as long as it runs
+    keeps_notes=False,  # the plugin adds them to requests while it runs
 )

@@ -2,8 +2,8 @@
 VS Code: its hook events, in Claude Code's form, and an answer as Copilot CLI takes it too.
 https://code.visualstudio.com/docs/agents/reference/hooks-reference
 
-Its settings: https://code.visualstudio.com/docs/agent-customization/hooks, where matchers are not
-applied and handlers stand without groups; servers in the user profile's mcp.json,
+Its settings: https://code.visualstudio.com/docs/agent-customization/hooks, without applied matchers
+and with handlers outside groups; servers in the user profile's mcp.json,
 https://code.visualstudio.com/docs/agents/reference/mcp-configuration.
 """
 
@@ -53,7 +53,7 @@ def rules(machine: Machine) -> tuple[SettingsFile, ...]:
 
 
 def profiles(machine: Machine) -> tuple[Path, ...]:
-    """Return the user folders of the flavours that are there; of none, that of VS Code."""
+    """Return the user folders of the installed flavours; that of VS Code if there are none."""
     if machine.platform == "win32":
         base = machine.folder("APPDATA", "AppData/Roaming")
     elif machine.platform == "darwin":

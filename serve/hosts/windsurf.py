@@ -1,11 +1,11 @@
 """
-Windsurf, which is now Devin Desktop: its agent Cascade tells hooks what it does and takes nothing
-back but an exit code, https://docs.devin.ai/desktop/cascade/hooks. So its work is recorded, and
-recall comes by the MCP server, https://docs.devin.ai/desktop/cascade/mcp, as its rules say,
+Windsurf, which is now Devin Desktop: its agent Cascade reports its actions to hooks and takes only
+an exit code back, https://docs.devin.ai/desktop/cascade/hooks. So its work is recorded, and recall
+comes by the MCP server, https://docs.devin.ai/desktop/cascade/mcp, as its rules say,
 https://docs.devin.ai/desktop/cascade/memories.
 
 A prompt comes without the id of its conversation, only with that of its turn, so each turn counts
-as a session; and without a folder. Of a command neither output nor exit code is told.
+as a session; and without a folder. A command comes without output and exit code.
 """
 
 import os

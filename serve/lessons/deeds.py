@@ -1,12 +1,12 @@
 """
-Deeds: the user's rules and statements that bear on what is about to be done, by meaning.
+Deeds: the user's rules and statements that apply to a planned action, by meaning.
 
 A rule shares few words with its deed ("amounts in cents" with "add a discount"), and a recall ranks
 it behind every turn that does. So the user's rules and statements are scored apart: by the words
-they share with the deed, each weighed by how few others have it, and by topics likewise (`topics`).
+they share with the deed, each weighed by its rarity among them, and by topics likewise (`topics`).
 
-Before a tool fewer are shown: a statement that names it (`matching`), or one that orders something
-and has a name of the file, or two words of the command, that hardly any other statement has.
+Before a tool fewer are shown: orders that name it (`matching`), or share with it a name of the
+file, or two words of the command, that hardly any other statement has.
 """
 
 import math
@@ -37,10 +37,10 @@ MOST = 400  # statements, the newest
 
 
 class Bearing(msgspec.Struct, frozen=True):
-    """How a rule or statement bears on a deed, of `among` of them.
+    """The bearing of one of `among` rules and statements on a deed.
 
     `words` and `topics` are the weights of those it shares, `share` the part of its own topics that
-    it shares, `before` the number that bear more, `lead` how much more it bears than the next.
+    it shares, `before` the number with a larger bearing, `lead` its lead over the next.
     """
 
     memory: Memory
@@ -53,12 +53,12 @@ class Bearing(msgspec.Struct, frozen=True):
 
     @property
     def lasts(self) -> float:
-        """How likely its words last; what the user accepted does."""
+        """The probability that its words last; 1 for a rule the user accepted."""
         return _lasts(self.memory.content) if self.memory.kind == STATEMENT else 1.0
 
 
 def is_laid_down(memory: Memory) -> bool:
-    """Whether a memory is the user's own word: a statement, or a rule that binds."""
+    """Return True if a memory is the user's own word: a statement, or a rule that binds."""
     return memory.kind == STATEMENT or role(memory) == "rule"
 
 
@@ -95,7 +95,7 @@ def bearings(view: View, conditions: Filter, deed: str) -> dict[str, Bearing]:
 
 
 class LaidDown:
-    """Some rules and statements, and how many have each word and topic. Threads may share it.
+    """Some rules and statements, and the counts of each word and topic. Threads may share it.
 
     `memories` has each with its words and topics, and the weight of all its topics.
     """
@@ -111,7 +111,7 @@ class LaidDown:
         ]
 
     def weight(self, count: int) -> float:
-        """Return the weight of a word or topic that so many of them have."""
+        """Return the weight of a word or topic that `count` of them have."""
         return math.log(1.0 + (self.size - count + 0.5) / (count + 0.5))
 
     @cached_property
@@ -166,7 +166,7 @@ def _laid_down(view: View, memories: Sequence[Memory]) -> LaidDown:
 
 
 def statements(view: View, conditions: Filter) -> list[Memory]:
-    """Return the user's own statements that hold here."""
+    """Return the user's own statements that are valid here."""
     tail = view.tail
     memories = [
         memory
@@ -185,10 +185,10 @@ def statements(view: View, conditions: Filter) -> list[Memory]:
     ]
 
 
-_SURE = 0.6  # how likely a statement must last to be shown before a tool
+_SURE = 0.6  # the least probability that a statement lasts, to be shown before a tool
 _RARE = 2  # statements with a name at most, for it to count
 _IN_COMMAND = 2  # words of a command line
-_LONGEST = 200  # characters of one whose words are compared
+_LONGEST = 200  # characters of a command line whose words are compared
 # words of an order
 _ORDERS = re.compile(
     r"n't\b|\b(?:never|not|no|only|always|must|without|nothing|nobody|instead|by hand|before|ask"
@@ -208,7 +208,7 @@ _COMMON = frozenset(
 def statements_for_tool(
     view: View, conditions: Filter, command: str | None = None, files: Sequence[str] = ()
 ) -> list[RuleMatch]:
-    """Return the user's statements about a command line about to run, or files about to be edited;
+    """Return the user's statements that apply to a command line or files before the tool runs;
     those at rest or held are left out.
     """
     memories = statements(view, conditions)
@@ -235,7 +235,7 @@ def statements_for_tool(
 
 
 def _names(command: str | None, files: Sequence[str]) -> Iterator[tuple[str, frozenset[str], int]]:
-    """Yield the command and files, each with its names and how many a statement must share."""
+    """Yield the command and files, each with its names and the number a statement must share."""
     if command and len(command) <= _LONGEST:
         yield command, frozenset(words(command)) - _COMMON, _IN_COMMAND
     for path in files:

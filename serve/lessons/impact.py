@@ -1,10 +1,10 @@
 """
-The worth of following a lesson: how much more often turns came out well where it was followed.
+The impact of following a lesson: the gain in turns with a good outcome.
 
 The difference of two shares with Newcombe's hybrid score interval (method 10 of Statistics in
 Medicine 17, 1998, https://doi.org/10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I)
 from Wilson's intervals of each (https://doi.org/10.1080/01621459.1927.10502953). It compares turns
-that somebody chose to have so: a hint, no proof.
+that were not assigned at random: a hint, no proof.
 """
 
 import math
@@ -20,7 +20,7 @@ RESTS_BELOW = 0.3
 
 
 def wilson(good: int, of: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share, by Wilson's score; of nothing it is all."""
+    """Return the 95 % interval of a share, by Wilson's score; (0, 1) for no turns."""
     if not of:
         return 0.0, 1.0
     share, square = good / of, Z * Z
@@ -30,7 +30,7 @@ def wilson(good: int, of: int) -> tuple[float, float]:
 
 
 def difference(good: int, of: int, other_good: int, other_of: int) -> "Impact":
-    """Return the first share less the other, with its 95 % interval."""
+    """Return the first share minus the other, with its 95 % interval."""
     from mnemolog.wire import Impact  # 40 ms, and the rules before a tool need none
 
     first, other = good / of, other_good / other_of
@@ -54,7 +54,7 @@ def impact(counts: Mapping[str, int]) -> "Impact | None":
 
 
 def likely_followed(counts: Mapping[str, int]) -> float:
-    """Return the upper end of the 95 % interval of how often a lesson is followed.
+    """Return the upper end of the 95 % interval of a lesson's follow rate.
 
     "Did not apply" counts where it was shown before a tool: a prompt gets many for context.
     """
@@ -63,10 +63,10 @@ def likely_followed(counts: Mapping[str, int]) -> float:
 
 
 def is_at_rest(counts: Mapping[str, int], *, pinned: bool) -> bool:
-    """Whether a lesson is no longer shown before a tool, because nobody follows it.
+    """Return True if a lesson is no longer shown before a tool, because it is not followed.
 
-    The upper end of the 95 % interval of how often it is followed is below 0.3: after nine verdicts
-    none of which was "followed", or fifteen with one. It is recalled all the same, a verdict
-    elsewhere may wake it, and one that is pinned is never at rest.
+    The upper end of the 95 % interval of its follow rate is below 0.3: after nine verdicts without
+    a "followed", or fifteen with one. It is still recalled, a verdict elsewhere may wake it, and a
+    pinned lesson is never at rest.
     """
     return not pinned and likely_followed(counts) < RESTS_BELOW

@@ -34,7 +34,7 @@ _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")
 
 
 class LessonStats(msgspec.Struct, frozen=True):
-    """A lesson that was shown; `efforts` are its turns by what was tried in them."""
+    """A lesson that was shown; `efforts` are its turns by effort (test, lint, ...)."""
 
     memory: Memory
     counts: Counts
@@ -50,8 +50,8 @@ class LessonStats(msgspec.Struct, frozen=True):
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """The lessons that were shown, the most shown first; the number of rules never shown; and what
-    waits for a yes, the newest first: statements, and drafts as the projection has them.
+    """The lessons that were shown, the most shown first; the number of rules never shown; and the
+    items awaiting approval, the newest first: statements, and drafts as in the projection.
     """
 
     lessons: tuple[LessonStats, ...]
@@ -60,7 +60,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def statistics(view: View, log: EventLog, conditions: Filter) -> Statistics:
-    """Return the statistics of the lessons that may come back."""
+    """Return the statistics of the lessons that pass a filter."""
     tally = _tally(view, log)
     may_come = {memory.id: memory for memory in rules(view, conditions)}
     lessons = [
@@ -108,7 +108,7 @@ def _waiting_rows(
 
 
 def stats_json(found: Statistics) -> dict[str, Any]:
-    """Return statistics as they are sent; an impact of too few turns is null."""
+    """Return statistics as JSON; an impact of too few turns is null."""
     return {
         "lessons": [_lesson_json(stats) for stats in found.lessons],
         "never_shown": found.never,
@@ -147,10 +147,10 @@ def _lesson_json(stats: LessonStats) -> dict[str, Any]:
 
 
 def _waiting_memory(memory: Memory) -> dict[str, Any]:
-    """Return a statement, an agent's lesson or held advice as a row of what waits for a yes."""
+    """Return a statement, an agent's lesson or held advice as a row awaiting approval."""
     hazard = hazard_of(memory)
     sort = "statement" if memory.kind == STATEMENT else "lesson of an agent"
-    kind: str | None = memory.kind  # of the rule that a yes makes of it
+    kind: str | None = memory.kind  # of the rule that it becomes on approval
     if memory.kind == STATEMENT:
         kind = rule_kind(memory.insight_type)
     elif memory.kind == "insight":

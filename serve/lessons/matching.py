@@ -1,5 +1,5 @@
 """
-Matching of rules with what an agent does: which rules name it, and whether they were followed.
+Matching of rules with an agent's actions: the rules that name an action, and their verdicts.
 
 A rule names a command that it forbids, or on whose occasion it wants something that was not done
 yet. A wanted command never breaks its rule: `uv pip install` is no `pip` where uv is to be used.
@@ -24,8 +24,9 @@ MAX_ABOUT = 200  # characters of the command or file that a rule named
 
 
 class RuleMatch(msgspec.Struct, frozen=True):
-    """A rule, and the command or file by which it was named. `is_forbidden`: it speaks against
-    it; else it says what belongs to it.
+    """A rule, and the command or file by which it was named.
+
+    `is_forbidden`: the rule forbids it; else the rule wants something on its occasion.
     """
 
     memory: Memory
@@ -34,20 +35,20 @@ class RuleMatch(msgspec.Struct, frozen=True):
 
 
 def forbids(rule: Wording, call: Call) -> bool:
-    """Whether a rule speaks against a call."""
+    """Return True if a rule forbids a call."""
     is_wanted = any(command.is_called_by(call) for command in rule.wanted)
     return not is_wanted and any(command.is_called_by(call) for command in rule.forbidden)
 
 
 def wants(rule: Wording, call: Call) -> bool:
-    """Whether a rule wants a call."""
+    """Return True if a rule wants a call."""
     if any(command.is_called_by(call) for command in rule.wanted):
         return True
     return not efforts(call).isdisjoint(rule.efforts)
 
 
 def is_occasion(rule: Wording, call: Call) -> bool:
-    """Whether a rule matters at a call; what it wants is never the occasion for it."""
+    """Return True if a call is an occasion of a rule; a wanted call never is."""
     if wants(rule, call) or any(
         command.without_flags.is_called_by(call) for command in rule.wanted
     ):
@@ -60,12 +61,12 @@ def is_untouchable(rule: Wording, path: str) -> bool:
 
 
 class Rules:
-    """Some rules, by what they name. Never changes once made: threads may share it."""
+    """Rules by the commands and files they name. Immutable: threads may share it."""
 
     def __init__(self, memories: Iterable[Memory]) -> None:
         self._programs: dict[str, list[tuple[Memory, Wording]]] = {}
         self._efforts: dict[str, list[tuple[Memory, Wording]]] = {}
-        self._others: list[tuple[Memory, Wording]] = []  # any command may be theirs
+        self._others: list[tuple[Memory, Wording]] = []  # rules that may match any command
         self._files: list[tuple[Memory, Wording]] = []
         for memory in memories:
             rule = parse_wording(memory.content)
@@ -88,13 +89,13 @@ class Rules:
                 self._files.append((memory, rule))
 
     def of_command(self, line: str, before: Sequence[str] = ()) -> list[RuleMatch]:
-        """Return the rules that a command line names; `before` are lines that ran already: of what
-        a rule wants on an occasion, what was done need not be said again.
+        """Return the rules that a command line names; `before` are lines that ran already: a rule
+        whose wanted command already ran is left out.
         """
         matches: dict[str, RuleMatch] = {}
         ran = [call for earlier in before for call in calls(earlier)]
         for call in calls(line):
-            ran.append(call)  # "ruff check && git commit": the wanted call stands before it
+            ran.append(call)  # "ruff check && git commit": the wanted call comes before it
             for memory, rule in self._may_name(call):
                 if memory.id in matches:
                     continue
@@ -129,7 +130,7 @@ class Rules:
         return list(matches.values())
 
     def _may_name(self, call: Call) -> Iterable[tuple[Memory, Wording]]:
-        """Yield the rules that a call may be named by; some of them twice."""
+        """Yield the rules that may name a call; some of them twice."""
         for form in call.forms:
             yield from self._programs.get(program(form[0]), ())
         for effort in efforts(call):
@@ -148,7 +149,7 @@ Judged = tuple[LessonVerdict, str | None]
 def judge_lesson(
     rule: Wording, surfaced: Surfaced, before: Sequence[Acted], after: Sequence[Acted]
 ) -> Judged | None:
-    """Return the verdict and the command or file that it rests on; None where none can be given.
+    """Return the verdict and its command or file; None where there is no verdict.
 
     `before` and `after` are the acts of the turn until the lesson was shown, and since.
     """
@@ -157,7 +158,7 @@ def judge_lesson(
     deeds = _without_its_call(surfaced, after) if surfaced.place == "tool" else list(after)
     verdict: Judged = ("not_applicable", None)
     if surfaced.about and is_untouchable(rule, surfaced.about) and len(deeds) == len(after):
-        verdict = ("followed", surfaced.about)  # it was about to be edited, and was not
+        verdict = ("followed", surfaced.about)  # the planned edit was not made
     ran = [call for act in before for call in _calls(act)]
     for deed in deeds:
         for call in _calls(deed):
@@ -199,7 +200,7 @@ _TRIED: tuple[Effort, ...] = ("test", "build", "lint", "deploy")
 def outcomes(turn: Sequence[Acted], earlier: Sequence[Acted]) -> list[Outcome]:
     """Return the last result of each effort of a turn; `earlier` are the acts before it.
 
-    An effort was before as it last was in an earlier turn, else as the turn's first try was.
+    An effort's former result is the last one of an earlier turn, else the turn's first try.
     """
     results = []
     for effort in _TRIED:

@@ -1,5 +1,5 @@
 """
-Patterns: the commands and files a rule may name, and whether a call or a path is one of them.
+Patterns: the commands and files a rule may name, matched against calls and paths.
 """
 
 import fnmatch
@@ -26,7 +26,7 @@ _WITH_VALUE = {
 }
 _SAME_WORD = {"i": "install", "t": "test", "rm": "remove"}  # of a package manager
 _MANAGERS = frozenset({"npm", "pnpm", "yarn", "bun"})
-_SHORT = {  # what a short option is called in full
+_SHORT = {  # the long form of a short option
     ("git", "push", "-f"): "--force",
     ("git", "commit", "-n"): "--no-verify",
     ("git", "branch", "-D"): "--force",
@@ -36,7 +36,7 @@ _SHORT = {  # what a short option is called in full
 
 class Command(msgspec.Struct, frozen=True):
     """A command as a rule names it: `words` are a program and its subcommands, `flags` must all be
-    there, `where` is the branch it speaks of. Without words any program with these flags is meant.
+    present, `where` is its branch. Without words it matches any program with these flags.
     """
 
     words: Words
@@ -48,7 +48,7 @@ class Command(msgspec.Struct, frozen=True):
 
     @property
     def without_flags(self) -> "Command":
-        """The same command, with whatever options: `pytest -q` as well as `pytest`."""
+        """The same command with any options: `pytest -q` as well as `pytest`."""
         return Command(self.words, frozenset(), self.where) if self.words else self
 
     def _matches(self, form: Words) -> bool:
@@ -67,7 +67,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """When a rule matters: a command that is called, an effort, or a subcommand that begins so."""
+    """The occasion of a rule: a called command, an effort, or the prefix of a subcommand."""
 
     command: Command | None = None
     effort: Effort | None = None
@@ -87,7 +87,7 @@ class Occasion(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=512)
 def _parts(form: Words) -> tuple[Words, frozenset[str], Words]:
-    """Return a form's words that are no options, its options, and what follows its subcommand."""
+    """Return a form's words without options, its options, and the words after its subcommand."""
     name = program(form[0])
     words: list[str] = []
     flags: set[str] = set()
@@ -139,11 +139,11 @@ def _path(word: str) -> str:
 
 
 def is_matched(written: str, path: str) -> bool:
-    """Whether a glob matches a path with forward slashes: `generated/*.py` may lie anywhere below,
-    `migrations/` is all in such a folder, `**` is any number of folders.
+    """Return True if a glob matches a path with forward slashes: `generated/*.py` matches at any
+    depth, `migrations/` all in such a folder, `**` any number of folders.
     """
     parts = path.split("/")
-    places = {0}  # parts that are matched so far; a step at a time, so no path is dear
+    places = {0}  # counts of matched parts; a step at a time, so no path is expensive
     for segment in _segments(written):
         if segment is None:
             places = set(range(min(places), len(parts) + 1)) if places else places

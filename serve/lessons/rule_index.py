@@ -25,14 +25,14 @@ from store.text.text_features import MAY_RULE, RULE_KINDS
 
 
 def tail_rules(view: View) -> list[Memory]:
-    """Return the rules that were made or changed since the snapshot."""
+    """Return the rules made or changed since the snapshot."""
     tail = view.tail
     slots = np.flatnonzero(tail.live & tail.columns.equal("kind", KINDS))
     return [memory for memory in tail.take(slots.tolist()) if is_lesson(memory)]
 
 
 def rules(view: View, conditions: Filter) -> list[Memory]:
-    """Return all rules and agents' lessons that may come back, those of the snapshot first."""
+    """Return all rules and agents' lessons that pass a filter, those of the snapshot first."""
     passing = [
         memory for memory in view.snapshots.once(RowRules.of).memories if _is_current(view, memory)
     ]
@@ -48,9 +48,9 @@ def rules_for_tool(
 ) -> list[RuleMatch]:
     """Return the rules that name a command line about to run or a file about to be edited.
 
-    What they speak against comes first, then what is followed oftenest, then the newest; those at
-    rest or held are left out. `before` are the command lines that ran before in the same turn;
-    files have forward slashes and are relative to the project where they lie in it.
+    Rules that forbid it come first, then the most followed, then the newest; those at rest or held
+    are left out. `before` are the command lines that ran before in the same turn; files have
+    forward slashes and are relative to the project if inside it.
     """
 
     def look(among: Rules) -> list[RuleMatch]:
@@ -61,7 +61,7 @@ def rules_for_tool(
 
 
 def rules_for_prompt(view: View, conditions: Filter, prompt: str) -> list[RuleMatch]:
-    """Return the rules that name a program or file a prompt names, or an effort it asks for.
+    """Return the rules about a program, file or effort that a prompt names.
 
     In the order of `rules_for_tool`; those at rest or held are left out.
     """
@@ -72,7 +72,7 @@ def rules_for_prompt(view: View, conditions: Filter, prompt: str) -> list[RuleMa
 
 
 def rests(view: View, memory: Memory) -> bool:
-    """Whether a memory is a lesson that nobody follows, as of the last build."""
+    """Return True if a memory is a lesson that is not followed, as of the last build."""
     return is_at_rest(_counts(view, memory.id), pinned=memory.pinned)
 
 
@@ -144,10 +144,10 @@ _LEADS = frozenset("please now then and can could you run also bitte let's lets 
 
 
 def requested_work(prompt: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the programs and files that a prompt names, and the efforts it asks for."""
+    """Return the programs and files that a prompt names, and the efforts it requests."""
     named: dict[str, None] = {}
     efforts: set[str] = set()
-    is_lead = True  # only politeness stood in this clause before
+    is_lead = True  # the clause had only polite words so far
     for token in rule_tokens.tokenize_rule(prompt[:MAX_CHARS]):
         if token.is_stop:
             is_lead = True

@@ -26,7 +26,7 @@ Mode = Literal["forbid", "want", "occasion", "off"]
 
 @dataclass
 class ClauseReader:
-    """A text being read: the place in it, and the names so far.
+    """A reader of a rule's text: its position, and the names so far.
 
     `untouched` and `files` are globs.
     """
@@ -41,14 +41,14 @@ class ClauseReader:
     occasions: list[Occasion] = field(default_factory=list)
     untouched: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    since: int = 0  # how many were forbidden before this sentence
+    since: int = 0  # the number of forbidden commands before this sentence
     topics: list[Occasion] = field(default_factory=list)  # "run MIGRATIONS with ..."
     efforts: list[Effort] = field(default_factory=list)
     deed: Occasion | None = None  # "never COMMIT without ..."
-    gathered: int = 0  # how many occasions there were when the mode began
+    gathered: int = 0  # the number of occasions when the mode began
 
     def step(self) -> None:
-        """Read the next token, and what belongs to it."""
+        """Read the next token and the tokens that belong to it."""
         token = self.tokens[self.at]
         if token.is_stop:
             self.at += 1
@@ -71,7 +71,7 @@ class ClauseReader:
             if self.mode in ("occasion", "off"):
                 self.mode = None
             elif (name := self._name_at(self.at)) is not None:
-                # the name begins something of its own: "no npm, pnpm only"
+                # the name begins a new clause: "no npm, pnpm only"
                 if self._word_at(self.at + name.tokens) in rule_tokens.FOR_ITSELF:
                     self.mode = None
             return
@@ -91,12 +91,12 @@ class ClauseReader:
             self.since = len(self.forbidden)
 
     def settle(self) -> None:
-        """Take the efforts among the topics that nothing followed as wanted."""
+        """Treat the efforts among topics without a continuation as wanted."""
         self.efforts += [occasion.effort for occasion in self.topics if occasion.effort is not None]
         self.topics.clear()
 
     def _cue(self, word: str, is_start: bool) -> bool:
-        """Read a word that changes the role of the names after it; return whether it is one."""
+        """Read a cue, which changes the role of the names after it; return True if it is one."""
         after = self._word_at(self.at + 1)
         pair = (word, after)
         if word in rule_tokens.FORBIDS or pair in rule_tokens.FORBIDS_IN_TWO:
@@ -164,12 +164,12 @@ class ClauseReader:
             self.mode, self.at = "forbid", place
             self.verb = self.verb or "run"
         else:
-            # what never happens is no order: "npm never finishes with pnpm"
+            # a statement of fact is no order: "npm never finishes with pnpm"
             self.mode, self.at = "off", self.at + length
         return True
 
     def _read_git(self, verb: str, place: int) -> bool:
-        """Read "never push to main"; return whether it names a command precisely enough."""
+        """Read "never push to main"; return True if it names a command precisely enough."""
         line = rule_tokens.GIT_VERBS[verb]
         where, length = rule_tokens.branch_at(self.tokens, place + 1)
         is_all = place + 1 >= len(self.tokens) or self.tokens[place + 1].is_stop
@@ -199,7 +199,7 @@ class ClauseReader:
         return True
 
     def _turn_into_occasions(self) -> None:
-        """ "Never commit without running ruff": what was forbidden is when the rest is wanted."""
+        """Turn bans into occasions: "never commit without running ruff" wants ruff at a commit."""
         self.occasions += [Occasion(command=named) for named in self.forbidden[self.since :]]
         del self.forbidden[self.since :]
         self.occasions += [self.deed] if self.deed is not None else []
@@ -260,7 +260,7 @@ class ClauseReader:
             self.occasions.append(Occasion(command=named))
 
     def _has_occasion(self) -> bool:
-        """Whether a name after "before every commit" is what is to be done then."""
+        """Return True if a name after "before every commit" is the wanted command."""
         before = self._word_at(self.at - 2)
         has_one = self.mode == "occasion" and len(self.occasions) > self.gathered
         return has_one and before not in ("and", "or", "und", "oder", "")
@@ -295,8 +295,8 @@ MAX_CHARS = 2_000
 
 
 class Wording(msgspec.Struct, frozen=True):
-    """What a rule names. Files are globs: `untouched` are not to be edited, `files` are those whose
-    editing it is about.
+    """The commands and files that a rule names. Files are globs: `untouched` must not be edited;
+    the rule applies to edits of `files`.
     """
 
     forbidden: tuple[Command, ...] = ()
@@ -313,7 +313,7 @@ class Wording(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=8_192)  # the same rules are read from every snapshot and tail
 def parse_wording(text: str) -> Wording:
-    """Return the names in a rule's text; an empty one where it names nothing for sure."""
+    """Return the names in a rule's text; empty where none is sure."""
     reader = ClauseReader(rule_tokens.tokenize_rule(text[:MAX_CHARS]))
     while reader.at < len(reader.tokens):
         reader.step()

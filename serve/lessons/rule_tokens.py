@@ -39,7 +39,7 @@ WHEN = frozenset(
 EXPLAINS = frozenset(
     "because since as so which that whose weil denn da parce car porque why and-so".split()
 )
-# between a cue and what it is about
+# words between a cue and its object
 FILLERS = frozenset(
     """ever again directly please just manually simply only plain raw bare straight the a an any
     our your every each de del la le les den die das dem der einen ein eine jemals again up to
@@ -56,7 +56,7 @@ EDIT_VERBS = frozenset(
     bearbeite bearbeiten ändere ändern editiere editieren anfassen fasse lösche löschen""".split()
 )
 REVERSES = frozenset("forget skip omit miss fail vergiss vergessen".split())
-# git's own verbs, by which people name its commands
+# git's own verbs, used as names of its commands
 GIT_VERBS = {
     "push": ("git", "push"),
     "pushing": ("git", "push"),
@@ -73,14 +73,14 @@ GIT_VERBS = {
 BRANCHES = frozenset("main master develop production prod trunk staging release upstream".split())
 ONTO = frozenset({"on", "to", "into", "onto", "auf", "in"})
 
-# deeds that a rule forbids without something else: the occasions on which that is wanted
+# deeds in "never DEED without X": the occasions on which X is wanted
 DEEDS = GIT_VERBS.keys() | frozenset(
     """deploy deploying release releasing publish publishing ship install installing add adding
     build building test testing""".split()
 )
 DEPLOYS = frozenset("deploy deploying release releasing publish publishing ship".split())
 
-# occasions, by how their words begin
+# occasions, by the prefix of their words
 OCCASIONS: tuple[tuple[str, Effort], ...] = (
     ("commit", "commit"),
     ("deploy", "deploy"),
@@ -117,7 +117,7 @@ ABOUT = frozenset(
     should breaks break can may wants expects deletes drops overwrites hangs braucht muss""".split()
 )
 
-# programs whose names are no words of a language beside those of `store.mention_commands`
+# programs with unambiguous names, beside those of `store.mention_commands`
 MORE_TOOLS = frozenset(
     """bash bunx curl deno gcloud gradlew ipython jq kubectl npx pipenv pipx pnpx python python2
     python3 rsync rustup scp sed sqlite3 ssh sudo uvx vercel wget wrangler zsh rm podman
@@ -125,14 +125,14 @@ MORE_TOOLS = frozenset(
     hatch pdm lerna bazel mvn gradle
     """.split()
 )
-# programs whose names are words: only after a verb like "run"
+# programs with ordinary words as names: only after a verb like "run"
 WORD_TOOLS = frozenset(
     """make just go task mix nix rake flask node cargo black tox find cat ls kill cp mv sort head
     tail""".split()
 )
 # words right after the name of a program, and of nothing else
 DIRECTLY = frozenset("directly manually here locally yourself anymore".split())
-# things that are run and are no programs
+# things that are run but are no programs
 NO_PROGRAMS = frozenset(
     """it them this that these those tests test migrations commands scripts code everything anything
     things builds jobs benchmarks install time find""".split()
@@ -176,7 +176,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name and how many tokens it takes; a file may be run as a command too."""
+    """A name and its number of tokens; a file may be run as a command too."""
 
     tokens: int
     command: Command | None = None
@@ -223,7 +223,7 @@ def phrase_at(of: list[Token], place: int) -> str:
 
 
 def branch_at(of: list[Token], place: int) -> tuple[str | None, int]:
-    """Return the branch named at a place ("on main") and how many tokens that takes."""
+    """Return the branch named at a place ("on main") and its number of tokens."""
     words = [token.text for token in of[place : place + 3] if not token.is_stop]
     if words and words[0] in ONTO:
         length = 3 if words[1:2] == ["the"] else 2
@@ -303,7 +303,7 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
 
 
 def _is_unknown_program(of: list[Token], place: int) -> bool:
-    """Whether an unknown word is a program by the words around it: "run goctl directly"."""
+    """Return True if the context of an unknown word makes it a program: "run goctl directly"."""
     if place == 0 or place + 1 >= len(of) or of[place + 1].text not in DIRECTLY:
         return False
     word = of[place].written
@@ -326,7 +326,7 @@ _NOT_TARGETS = frozenset(
 
 
 def _is_clause_end(of: list[Token], place: int) -> bool:
-    """Whether a clause ends at a place, or goes on with a word that begins no object."""
+    """Return True if a clause ends at a place, or goes on with a word that begins no object."""
     if place >= len(of) or of[place].is_stop:
         return True
     return of[place].text in ("for", "here", "instead", "not", "and", "or", "to", "in", "when")

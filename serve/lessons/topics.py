@@ -158,5 +158,5 @@ def word_topics(word: str) -> frozenset[str]:
 
 
 def topics(text: str) -> frozenset[str]:
-    """Return the topics of a text, a path or a command; none where no word has one."""
+    """Return the topics of a text, a path or a command; empty where no word has a topic."""
     return frozenset(topic for word in words(text) for topic in word_topics(word))

@@ -1,7 +1,7 @@
 """
-`POST /mcp`: one JSON-RPC message in, one answer out; nothing is kept between two requests.
+`POST /mcp`: one JSON-RPC message in, one answer out; no state is kept between two requests.
 
-JSON, but for a tool that has something to say on its way: then a stream of events, its result last.
+The answer is JSON, unless a tool has progress to report: then a stream of events, its result last.
 """
 
 import re
@@ -41,7 +41,7 @@ _PRODUCT = re.compile(r"[^/\s]{1,200}")  # the name in `codex-mcp-client/0.169.0
 
 
 def blueprint(registry: Registry, name: str = "mcp") -> Blueprint:
-    """Return the route over what a registry offers."""
+    """Return the route over a registry."""
     routes = Blueprint(name, __name__)
 
     @routes.post("/mcp")
@@ -75,7 +75,7 @@ def _answer(registry: Registry, method: str, id_: Id, call: Call) -> Response:
             return _json(success(outcome))
         try:
             first = next(outcome)
-        except StopIteration as end:  # it had nothing to say on its way
+        except StopIteration as end:  # no messages before the result
             return _json(success(end.value))
         messages = (
             b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n"
@@ -111,7 +111,7 @@ def _events(
 
 
 def _call(message: Message, by: Caller) -> Call:
-    """Return the request as tools see it: with what the headers say of where it came from."""
+    """Return the request as tools see it, with the origin its headers give."""
     headers = request.headers
     text = by.name or client_name(message.params.get("clientInfo"))
     product = _PRODUCT.match(headers.get("User-Agent", ""))
@@ -145,7 +145,7 @@ def _json(message: Result, status: HTTPStatus = HTTPStatus.OK) -> Response:
     return Response(msgspec.json.encode(message), status, mimetype="application/json")
 
 
-# The registry that mnemolog serves: its tools, resources and prompts over open tenants.
+# The registry of mnemolog: its tools, resources and prompts over open tenants.
 
 INSTRUCTIONS = """\
 mnemolog is the user's long-term memory for coding agents. It lives on this machine and keeps what \
@@ -176,7 +176,7 @@ OFF_HERE = "MNEMOLOG_OFF is set for this run"
 def mnemolog_registry(
     tenants: OpenTenants, clock: Callable[[], int], version: Callable[[], str]
 ) -> Registry:
-    """Return what is offered over open tenants. `clock` gives microseconds UTC."""
+    """Return the registry over open tenants. `clock` gives microseconds UTC."""
     settings, places = tenants.settings, ProjectContexts(tenants.settings)
 
     def here(call: Call) -> ToolContext:
@@ -206,6 +206,6 @@ def mnemolog_registry(
 
 
 def _session_id(call: Call) -> str | None:
-    """Return the host's session, where it says so: Codex sends the id of its thread."""
+    """Return the host's session id, if sent: Codex sends the id of its thread."""
     text = call.meta.get("threadId")
     return text if isinstance(text, str) and 0 < len(text) <= 200 else None

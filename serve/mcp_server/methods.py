@@ -1,7 +1,7 @@
 """
-The methods of MCP over a registry: what each takes, and the result it gives.
+The methods of MCP over a registry: their parameters and their results.
 
-Params come from anybody: each is looked at before it is used, and what does not fit is an RpcError.
+Params come from untrusted clients: each is checked before use, and an invalid one is an RpcError.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -25,20 +25,20 @@ from serve.mcp_server.protocol import (
 )
 from serve.server.callers import SCOPES, Scope
 
-# Registry: what an MCP server offers, as frozen values; what it is made of is none of the wire's.
+# Registry: the offer of an MCP server, as frozen values, independent of the wire format.
 #
-# A tool that returns a result is answered with JSON. One that returns a generator is answered with
-# a stream: the messages it yields as they come, and what it returns at last.
+# A tool that returns a result is answered with JSON. A tool that returns a generator is answered
+# with a stream: its messages as they are yielded, and its result last.
 
 Result = dict[str, Any]
 Outcome = Result | Generator[Result, None, Result]
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One request on its way.
+    """One request and its context.
 
-    `tenant` and `scopes` are those of the token, or what the stdio bridge says of its host; so
-    is `cwd`.
+    `tenant`, `scopes` and `cwd` come from the token, or from the stdio bridge on behalf of its
+    host.
     """
 
     params: Params
@@ -58,13 +58,13 @@ class Call(msgspec.Struct, frozen=True):
         return payload
 
 
-Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the beginning of a value
+Complete = Callable[[Call, str], Sequence[str]]  # completions of the beginning of a value
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """`listed` is what `tools/list` says of it; `run` takes the arguments as they came.
+    """`listed` is its entry in `tools/list`; `run` takes the arguments as they came.
 
-    Who may not do all that its `scopes` name neither sees nor runs it.
+    A caller without all of its `scopes` can neither see nor run it.
     """
 
     listed: Result
@@ -84,10 +84,10 @@ class Template(msgspec.Struct, frozen=True):
 
 
 class Registry(msgspec.Struct, frozen=True):
-    """All that is offered. `read` returns the contents behind an address, None where nothing is.
+    """All that a server offers. `read` returns the contents at an address, None if there are none.
 
-    `legacy_methods` and `capabilities` are what goes beyond tools, resources, prompts and
-    completion for a client that said `initialize`; `heard` is told the client's responses.
+    `legacy_methods` and `capabilities` go beyond tools, resources, prompts and completion, for a
+    client that sent `initialize`; `heard` is called with the client's responses.
     """
 
     info: Callable[[], Result]  # name, title, version
@@ -104,9 +104,9 @@ class Registry(msgspec.Struct, frozen=True):
 
 Method = Callable[[Registry, Call], Outcome]
 
-_MOST_COMPLETIONS = 100  # what the specification allows
+_MOST_COMPLETIONS = 100  # the specification's maximum
 _CONSTANT = (300_000, "public")  # ms: a new version of ours may list other tools
-_OF_A_TOKEN = (300_000, "private")  # what its scopes let it do
+_OF_A_TOKEN = (300_000, "private")  # the list depends on the token's scopes
 _CHANGING = (0, "private")
 _READING = frozenset({"resources/list", "resources/read", "prompts/get", "completion/complete"})
 _FRESH: Mapping[str, tuple[int, str]] = {
@@ -120,7 +120,7 @@ _FRESH: Mapping[str, tuple[int, str]] = {
 
 
 def answer(registry: Registry, method: str, call: Call) -> Outcome:
-    """Return what a method gives; raise RpcError, METHOD_NOT_FOUND for one that is not there."""
+    """Return the result of a method; raise RpcError, METHOD_NOT_FOUND for an unknown method."""
     if method in _READING:
         _check(call, "read", method)
     of_era = _MODERN if call.caller.is_modern else _LEGACY
@@ -132,7 +132,7 @@ def answer(registry: Registry, method: str, call: Call) -> Outcome:
 
 
 def finish_result(registry: Registry, method: str, call: Call, result: Result) -> Result:
-    """Return a result with what its era wants of every result."""
+    """Return a result with the fields that its era requires in every result."""
     if not call.caller.is_modern:
         return result
     meta = {**result.get("_meta", {}), META + "serverInfo": registry.info()}
@@ -160,7 +160,7 @@ def _initialize(registry: Registry, call: Call) -> Result:
 
 
 def _capabilities() -> Result:
-    """Return what is offered; no list ever changes, so that no stream holds a thread."""
+    """Return the capabilities; no list ever changes, so that no stream occupies a thread."""
     return {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 
 

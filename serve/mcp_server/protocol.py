@@ -1,9 +1,9 @@
 """
-The wire of MCP: JSON-RPC messages, read and judged in both eras, without knowing what they ask for.
+The wire of MCP: JSON-RPC messages, parsed and validated in both eras, independent of the methods.
 
-Until 2025-11-25 a client says `initialize` once. From 2026-07-28 on nothing is kept between two
-requests: each carries its version, its client's name and capabilities in `params._meta`, and says
-version, method and name again in headers, which must agree.
+Until 2025-11-25 a client sends `initialize` once. From 2026-07-28 on no state is kept between two
+requests: each carries its version, its client's name and capabilities in `params._meta`, and
+repeats version, method and name in headers, which must agree.
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
 
@@ -29,10 +29,10 @@ META = "io.modelcontextprotocol/"
 _VERSION, _CLIENT, _CAPABILITIES = (
     META + name for name in ("protocolVersion", "clientInfo", "clientCapabilities")
 )
-# what a request names, which the header Mcp-Name says again
+# the target of a request, which the header Mcp-Name repeats
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
-MAX_DEPTH = 64  # of a message: what walks it later must not run out of stack
+MAX_DEPTH = 64  # of a message: code that walks it later must not overflow the stack
 _LARGEST_ID = 2**53  # beyond, a client in JavaScript would not know its own id again
 _BASE64 = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
@@ -43,7 +43,7 @@ _any = msgspec.json.Decoder()
 
 
 class RpcError(Exception):
-    """An answer that is a JSON-RPC error; no defect, and no failure of a tool."""
+    """An answer that is a JSON-RPC error; not a defect, nor a tool's failure."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks, in which era. `name` is the client's, where it says so with the request."""
+    """The sender of a message and its era. `name` is the client's, if sent with the request."""
 
     is_modern: bool
     name: str | None = None
@@ -81,13 +81,13 @@ def decode_message(body: bytes) -> object:
 
 
 def id_of(value: object) -> Id | None:
-    """Return the id to answer under; None where the message has none that could be one."""
+    """Return the id to answer under; None if the message has no valid id."""
     id_ = value.get("id") if isinstance(value, dict) else None
     return id_ if _is_id(id_) else None
 
 
 def read(value: object) -> Message:
-    """Return the message a body holds; raise RpcError where it is none."""
+    """Return the message in a body; raise RpcError if it is not a message."""
     if isinstance(value, list):
         raise RpcError(INVALID_REQUEST, "batches are not supported: send one message at a time")
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
@@ -106,9 +106,9 @@ def read(value: object) -> Message:
 
 
 def caller(message: Message, header: Header) -> Caller:
-    """Return who sent a message, having judged the version it speaks; raise RpcError.
+    """Return the sender of a message after checking its protocol version; raise RpcError.
 
-    `header` returns what a header says, by its name in any case.
+    `header` returns a header's value by its name, in any case.
     """
     text = header("MCP-Protocol-Version")
     meta = message.params.get("_meta", {})
@@ -125,7 +125,7 @@ def caller(message: Message, header: Header) -> Caller:
 def _modern(message: Message, meta: object, header: Header) -> Caller:
     if not isinstance(meta, dict):
         raise RpcError(INVALID_PARAMS, "`_meta` is an object")
-    if message.id is None:  # a notification need not say who sends it
+    if message.id is None:  # a notification need not name its sender
         return Caller(is_modern=True)
     if missing := [name for name in (_VERSION, _CAPABILITIES) if name not in meta]:
         raise RpcError(INVALID_PARAMS, f"`params._meta` lacks {', '.join(missing)}")
@@ -139,7 +139,7 @@ def _modern(message: Message, meta: object, header: Header) -> Caller:
 
 
 def client_name(client: object) -> str | None:
-    """Return the name in a `clientInfo`, where it holds one that can be kept."""
+    """Return the name in a `clientInfo`, if it has one short enough to keep."""
     name = client.get("name") if isinstance(client, dict) else None
     return name if isinstance(name, str) and 0 < len(name) <= 200 else None
 
@@ -156,9 +156,9 @@ def _check_headers(message: Message, version: object, header: Header) -> None:
 
 
 def _plain(value: str | None) -> str | None:
-    """Return a header's value; None where it is missing or its base64 is not as one would write it.
+    """Return a header's value; None if it is missing or its base64 is not canonical.
 
-    Python's decoder passes over what is no base64, so that two values would read as one.
+    Python's decoder skips characters that are not base64, so that two values would read as one.
     """
     if value is None or (match := _BASE64.fullmatch(value.strip(" \t"))) is None:
         return value if value is None else value.strip(" \t")
@@ -198,7 +198,7 @@ def text_of(params: Params, name: str) -> str:
 
 
 def object_of(params: Params, name: str) -> Params:
-    """Return a parameter that must be an object, {} where it is missing; raise RpcError."""
+    """Return a parameter that must be an object, {} if it is missing; raise RpcError."""
     value = params.get(name)
     if value is not None and not isinstance(value, dict):
         raise RpcError(INVALID_PARAMS, f"`{name}` is not an object")

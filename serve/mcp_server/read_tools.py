@@ -79,9 +79,7 @@ class Timeline(ProjectOverview, frozen=True):
 
 
 def recall(here: ToolContext, arguments: Recall) -> ToolResult:
-    """Return what the memory knows of a question, or knew; a receipt is written behind the answer
-    to what it knows.
-    """
+    """Return the hits for a question; without `known_at`, a receipt is written after the answer."""
     with _as_known(here, arguments.known_at) as (then, notices):
         request = _request(then, arguments)
         shared = here.shared if arguments.known_at is None else ()
@@ -104,9 +102,7 @@ def recall(here: ToolContext, arguments: Recall) -> ToolResult:
 def _as_known(
     here: ToolContext, known_at: str | None
 ) -> Iterator[tuple[ToolContext, Sequence[str]]]:
-    """Give the memory to answer from, and what is to be said of it: of the past where that is
-    asked for.
-    """
+    """Yield the context to answer from, past if `known_at` is set, and notices about it."""
     if known_at is None:
         yield here, ()
         return
@@ -148,7 +144,7 @@ _REMEDIES = Remedies(
 
 
 def why(here: ToolContext, arguments: Why) -> ToolResult:
-    """Return why a recall brings a memory, or at which stage it loses it; no receipt is written."""
+    """Return the reason a recall finds a memory, or the stage that drops it; write no receipt."""
     with _as_known(here, arguments.known_at) as (then, notices):
         id_ = commands.resolve(then.tenant.log, arguments.id)
         request = msgspec.structs.replace(_request(then, arguments), touch=False, explain=True)
@@ -172,7 +168,7 @@ def _recall_sentence(payload: Mapping[str, Any]) -> str:
 
 
 def get_memory(here: ToolContext, arguments: GetMemory) -> ToolResult:
-    """Return one memory whole, with its links and what happened to it."""
+    """Return one memory in full, with its links and its events."""
     id_ = commands.resolve(here.tenant.log, arguments.id)
     memory, payload = here.tenant.reader.answer(
         lambda view: (
@@ -180,7 +176,7 @@ def get_memory(here: ToolContext, arguments: GetMemory) -> ToolResult:
             memory_detail.full_json_by_id(view, here.tenant.log, id_),
         )
     )
-    assert memory is not None  # the log named it, and a view holds all the log holds
+    assert memory is not None  # the log has it, and a view covers the whole log
     hidden = None
     if memory.state == FORGOTTEN:
         hidden = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
@@ -199,7 +195,7 @@ def get_memory(here: ToolContext, arguments: GetMemory) -> ToolResult:
         **{name: payload[name] for name in ("made", "stale_because") if name in payload},
     }
     for name in ("sources", "made_of_it"):
-        if name in payload:  # without the words of others: they are read by their ids
+        if name in payload:  # without other memories' texts: they are read by their ids
             values[name] = [
                 {key: value for key, value in other.items() if key != "text"}
                 for other in payload[name][:_HISTORY]
@@ -209,7 +205,7 @@ def get_memory(here: ToolContext, arguments: GetMemory) -> ToolResult:
 
 
 def history(here: ToolContext, arguments: History) -> ToolResult:
-    """Return the values of a key, or what a memory replaced and what replaced it; newest first."""
+    """Return the values of a key, or a memory's predecessors and successors; newest first."""
     log, answer = here.tenant.log, here.tenant.reader.answer
     project = here.scope(arguments.project)
     memories = answer(lambda view: memory_detail.history_of_key(view, arguments.id, project))
@@ -229,7 +225,7 @@ def history(here: ToolContext, arguments: History) -> ToolResult:
 
 
 def timeline(here: ToolContext, arguments: Timeline) -> ToolResult:
-    """Return memories about a topic, without one the newest; the oldest first."""
+    """Return memories about a topic, or the newest without a topic; oldest first."""
     since, until = _micros(arguments.since, here.now), _micros(arguments.until, here.now)
     wanted = replace(here.filter(arguments.project), since=since, until=until)
     topic, limit = (arguments.topic or "").strip(), arguments.limit or 20
@@ -251,7 +247,7 @@ def recent(here: ToolContext, arguments: Recent) -> ToolResult:
 
 
 def project_overview(here: ToolContext, overview: ProjectOverview) -> ToolResult:
-    """Return what is known of a topic, or of the project: rules, what holds, goals, background."""
+    """Return the overview of a topic or project: rules, current memories, goals, background."""
     if overview.topic:
         wanted = here.filter(overview.project)
         question = overviews.overview_question(overview.topic, wanted, here.choices)
@@ -268,7 +264,7 @@ def project_overview(here: ToolContext, overview: ProjectOverview) -> ToolResult
 
 
 def of_project(here: ToolContext, project: str | None = None) -> dict[str, Sequence[Memory]]:
-    """Return what there is of a project, without a topic; each group the newest first."""
+    """Return the overview of a project without a topic; each group newest first."""
 
     def newest_of(*kinds: str) -> list[Memory]:
         return _newest(here, here.filter(project, kinds), _BRIEF)
@@ -290,7 +286,7 @@ def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
 
 
 def _answer(here: ToolContext, ask: Callable[[View], T]) -> T:
-    """Return what the memory answers, also without its log; `_with_damage` says what that lacks."""
+    """Return the result of `ask`, even without the log; `_with_damage` reports the missing part."""
     return here.tenant.reader.answer(ask, without_log=True)
 
 

@@ -70,9 +70,9 @@ def _resource(memory: Memory) -> Result:
 
 
 def read(here: ToolContext, uri: str) -> list[Result] | None:
-    """Return the contents of the address of a memory or an episode; None where there is none.
+    """Return the contents at the address of a memory or an episode; None if there are none.
 
-    An episode whose turn goes on is not there yet.
+    An episode does not exist until its turn has ended.
     """
     scheme = next((known for known in (MEMORIES, EPISODES) if uri.startswith(known)), None)
     if scheme is None:
@@ -119,7 +119,7 @@ def _visible(view: View, wanted: Filter, ids: Sequence[str]) -> list[str]:
 
 
 def brief(place: Place) -> Prompt:
-    """Return the prompt that puts what is known of a project or a topic before the model."""
+    """Return the prompt that gives the model the overview of a project or a topic."""
 
     def run(call: Call, arguments: Params) -> Result:
         named = {name: arguments[name] for name in ("topic", "project") if arguments.get(name)}
@@ -143,7 +143,7 @@ def brief(place: Place) -> Prompt:
 
 
 def _projects(view: View) -> list[str]:
-    """Return the names of all projects there are, in order."""
+    """Return the names of all projects, sorted."""
     built = view.snapshots.rows.projects.column("name").to_pylist()
     fresh = (memory.project for memory in view.tail.current())
     return sorted({*built, *(name for name in fresh if name)})

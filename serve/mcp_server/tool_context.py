@@ -1,5 +1,5 @@
 """
-Here: whose memory a tool works on, from where and when; Told: what it has to say.
+ToolContext: the memory, place and time that a tool works with; ToolResult: its result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,23 +18,23 @@ from store.home.projects import check_project
 from store.memories.memory import ACTIVE, Memory
 from store.text.frame import CLOSING, OPENING
 
-# Notes: memories as a model gets to see them, each with its provenance inside.
+# Notes: memories as a model sees them, each with its provenance inside.
 #
-# A host shows its model either the text or the structured form, so both say of every memory where
-# it is from and that it is unverified data; and both stand between the marks by which the memory
-# knows its own words again and does not record them a second time.
+# A host shows its model either the text or the structured form, so both give every memory's origin
+# and mark it as unverified data; and both stand between the marks by which the memory recognizes
+# its own words and does not record them a second time.
 
 Note = dict[str, Any]
 
 LONGEST = 1_500  # characters of a text; the whole is read by its id
-BESIDE = 8_000  # of what stands beside the text of a whole one
+BESIDE = 8_000  # of the texts beside the text of a memory in full
 MOST = 24_000  # characters of all texts in an answer
 
 _MARKS = (
     *("state", "superseded_by", "conflicts_with", "until", "replaced_by", "outdated", "no_longer"),
     *("ended_at", "pinned", "key", "value", "status", "progress", "chain", "tags"),
 )
-_OLDER = 2  # of the memories that one replaced
+_OLDER = 2  # of the memories that a memory replaced
 _NOTHING: tuple[object, ...] = (None, False, "", [])
 _TEXTS = ("context", "action", "result", "text")
 
@@ -47,7 +47,7 @@ def memory_note(memory: Memory, longest: int = LONGEST) -> Note:
 
 
 def recall_note(payload: Mapping[str, Any], longest: int = LONGEST) -> Note:
-    """Return what recall says of a memory as a note: provenance first, the text last."""
+    """Return a recall hit as a note: provenance first, the text last."""
     source = payload.get("source") or payload.get("created_by") or payload.get("agent")
     labels = {
         "id": payload["id"],
@@ -78,7 +78,7 @@ def recall_note(payload: Mapping[str, Any], longest: int = LONGEST) -> Note:
 
 
 def fit_notes(notes: Sequence[Note]) -> tuple[list[Note], int]:
-    """Return the first notes that fit into an answer together, and how many were left out."""
+    """Return the first notes that fit into an answer together, and the number left out."""
     first: list[Note] = []
     length = 0
     for note in notes:
@@ -99,7 +99,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _clean(value: Any) -> Any:
-    """Return a value without what nobody sees and without our own marks; lines stay lines."""
+    """Return a value without invisible characters and our own marks; line breaks stay."""
     if isinstance(value, list):
         return [_clean(member) for member in value]
     if not isinstance(value, str):
@@ -108,7 +108,7 @@ def _clean(value: Any) -> Any:
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """`project` is "" where there is none: only memories without a project are meant then."""
+    """A tool call's context. `project` "" means only memories without a project."""
 
     tenant: OpenTenant
     choices: Choices
@@ -117,14 +117,14 @@ class ToolContext(msgspec.Struct, frozen=True):
     agent: str | None = None
     session: str | None = None
     off: str = ""  # why nothing of this session is recorded
-    shared: tuple[str, ...] = ()  # what the work tree shares that we are in
+    shared: tuple[str, ...] = ()  # shared by the current work tree
 
     def scope(self, named: str | None) -> str:
-        """Return the project that is meant: the one named, else the one we are in."""
+        """Return the project that is meant: the one named, else the current one."""
         return check_project(named) if named else self.project
 
     def must_record(self) -> None:
-        """Raise InvalidInput where nothing of this session is recorded."""
+        """Raise InvalidInput if this session is not recorded."""
         if self.off:
             raise InvalidInput(f"nothing was written: recording is off here ({self.off})")
 
@@ -133,7 +133,7 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True):
-    """What a tool says: a sentence, some values, and notes in groups of a name."""
+    """A tool's result: a sentence, some values, and notes in named groups."""
 
     said: str
     values: Mapping[str, object] = {}
@@ -165,5 +165,5 @@ def render_result(result: ToolResult) -> Result:
 
 
 def error_result(message: str) -> Result:
-    """Return the result of a tool that could not do it; the model reads why."""
+    """Return the result of a failed tool call; the model reads the reason."""
     return {"content": [{"type": "text", "text": message}], "isError": True}

@@ -1,9 +1,9 @@
 """
-The tools of our own: what each is called, says of itself and takes; and what goes wrong in one.
+The tools of our own: their names, descriptions, arguments and errors.
 
-Two stand before the model from the start (`is_loaded`). A host that searches tools loads the others
-when they are wanted, and lists only their names until then; any other host puts all of them before
-its model, so each is short.
+Two are loaded into the model from the start (`is_loaded`). A host that searches tools loads the
+others when they are needed, and lists only their names until then; any other host gives all of them
+to its model, so each description is short.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,14 +50,13 @@ from serve.mcp_server.write_tools import (
 from serve.server.callers import Scope
 from store.home.errors import InvalidInput, MnemologError
 
-# The arguments of a tool: one declaration gives the schema that is listed and the check of what
-# came.
+# The arguments of a tool: one declaration gives both the listed schema and the validation.
 #
-# Models guess names: what they commonly send for one of ours is taken, and not advertised.
+# Models guess names: common guesses for our parameters are accepted, and not advertised.
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
 
-# what is taken for a parameter, where the tool has none of that name
+# other names accepted for a parameter, unless the tool has a parameter of that name
 _ALSO: Mapping[str, str] = {
     "action": "operation op command",
     "as_of": "asOf at at_time moment",
@@ -83,7 +82,7 @@ _ALSO: Mapping[str, str] = {
 
 
 class Parameters(msgspec.Struct, Generic[Asked], frozen=True):
-    """What a tool takes. Made once at import: threads that meet a type first crash msgspec."""
+    """A tool's arguments. Made once at import: threads that meet a type first crash msgspec."""
 
     schema: dict[str, Any]
     aliases: Mapping[str, str]
@@ -96,7 +95,7 @@ class Parameters(msgspec.Struct, Generic[Asked], frozen=True):
 
 
 def parameters(of: type[Asked], **items: Parameters[Any]) -> Parameters[Asked]:
-    """Return what a tool takes, declared by a struct; None is what was not said."""
+    """Return the arguments of a tool, declared by a struct; None means not given."""
     schema = inline_schema(of)
     names = list(schema["properties"])
     aliases = {
@@ -109,7 +108,7 @@ def parameters(of: type[Asked], **items: Parameters[Any]) -> Parameters[Asked]:
 
 
 def decode_arguments(of: Parameters[Asked], given: Params) -> Asked:
-    """Return the arguments that came, checked; raise InvalidInput, which names what is wrong."""
+    """Return the given arguments, checked; raise InvalidInput, which names the error."""
     try:
         return of.decoder.decode(msgspec.json.encode(_canonical_names(of, given)))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
@@ -126,7 +125,7 @@ def _describe_parameter(schema: Mapping[str, Any], name: str) -> str:
 
 
 def _canonical_names(of: Parameters[Any], given: Params) -> dict[str, Any]:
-    """Return arguments under our names; null is none, and one of a list is a list of one."""
+    """Return arguments under our names; null is dropped, and a single value becomes a list."""
     named: dict[str, Any] = {}
     for sent, value in given.items():
         name = sent if sent in of.names else of.aliases.get(sent)
@@ -167,14 +166,14 @@ def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
         return schema
     if "$ref" in schema:
         return _inline_references(parts[schema["$ref"]], parts)
-    if "anyOf" in schema:  # what may be left out: a null for it is taken, and not advertised
+    if "anyOf" in schema:  # an optional value: null is accepted for it, and not advertised
         least = [one for one in schema["anyOf"] if one != {"type": "null"}]
         if len(least) == 1:
             rest = {name: value for name, value in schema.items() if name != "anyOf"}
             return _inline_references(rest | least[0], parts)
     if schema.get("default", ...) is None:
         schema = {name: value for name, value in schema.items() if name != "default"}
-    is_named = isinstance(schema.get("title"), str)  # the struct's name, which tells nobody a thing
+    is_named = isinstance(schema.get("title"), str)  # the struct's name, useless to a model
     left_out = ("pattern", "title", "description") if is_named else ("pattern",)  # Python's own
     typed = {"type": "string"} if isinstance(schema.get("enum"), list) else {}
     return typed | {
@@ -189,10 +188,10 @@ _DESCRIBED_ONCE = ("description", "enum")
 
 
 def listed_schema(schema: Mapping[str, Any], known: Mapping[str, Any]) -> Result:
-    """Return a schema as `tools/list` has it: a host puts it before its model with each request.
+    """Return a schema as listed by `tools/list`: a host sends it to its model with each request.
 
-    Lengths are left out, since an error names them. Of a parameter that is in `known` too, those of
-    the tools a model has from the start, or is like the one before it, only the type is listed.
+    Lengths are left out, since an error names them. Only the type is listed of a parameter that is
+    also in `known`, the parameters a model has from the start, or equals the one before it.
     """
     listed: dict[str, Any] = {}
     last = None
@@ -216,7 +215,7 @@ _HIDES = {"readOnlyHint": False, "idempotentHint": True, "destructiveHint": True
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """One of our tools. `is_loaded` wants it before the model at once, not found by a search."""
+    """One of our tools. `is_loaded` gives it to the model at once, not through a search."""
 
     name: str
     title: str
@@ -224,11 +223,11 @@ class ToolSpec(msgspec.Struct, frozen=True):
     takes: Parameters[Any]
     hints: dict[str, bool]
     run: Callable[[ToolContext, Any], ToolResult]
-    groups: tuple[str, ...] = ()  # of the memories it gives back
+    groups: tuple[str, ...] = ()  # of the memories in its result
     is_loaded: bool = False
 
     def listing(self, known: Mapping[str, Any]) -> Result:
-        """Return what `tools/list` says of it; `known` are parameters described elsewhere."""
+        """Return its entry in `tools/list`; `known` are parameters described elsewhere."""
         hints = {"title": self.title, **self.hints, "openWorldHint": False}
         payload: Result = {
             "name": self.name,
@@ -380,12 +379,12 @@ TOOLS = (
 
 
 def tools(place: Callable[[Call], ToolContext]) -> tuple[Tool, ...]:
-    """Return our tools, working on the memory that a call is about."""
+    """Return our tools, working on the memory of each call."""
     return tuple(Tool(listing(spec), _runner(spec, place), _scopes(spec)) for spec in TOOLS)
 
 
 def listing(tool: ToolSpec) -> Result:
-    """Return what `tools/list` says of one of our tools."""
+    """Return the `tools/list` entry of one of our tools."""
     known: dict[str, Any] = {}
     for spec in TOOLS:
         if spec is tool:
@@ -395,7 +394,7 @@ def listing(tool: ToolSpec) -> Result:
 
 
 def _scopes(tool: ToolSpec) -> tuple[Scope, ...]:
-    """Return what a token must be allowed to do: `goals` changes some and tells all."""
+    """Return the scopes a token needs: `goals` changes some memories and returns all."""
     if tool.hints["readOnlyHint"]:
         return ("read",)
     return ("write", "read") if tool.groups else ("write",)

@@ -1,8 +1,8 @@
 """
 The tools that write: remember, remember_batch, update_memory, link, forget, feedback, goals.
 
-What an agent writes is known as an agent's; nothing here takes a word from a tool's output or the
-web for the user's.
+Memories written by an agent are marked as an agent's; no text from a tool's output or the web is
+taken for the user's.
 """
 
 from collections.abc import Sequence
@@ -119,7 +119,7 @@ def remember(here: ToolContext, arguments: Remember) -> ToolResult:
 
 
 def remember_batch(here: ToolContext, batch: RememberBatch) -> ToolResult:
-    """Record all or none."""
+    """Record all memories or none."""
     drafts = [draft_memory(here, memory, batch.project) for memory in batch.memories]
     appended = commands.record_batch(here.tenant.log, drafts, here.now)
     added = sum(memory.is_new for memory in appended)
@@ -132,8 +132,8 @@ def remember_batch(here: ToolContext, batch: RememberBatch) -> ToolResult:
 def draft_memory(
     here: ToolContext, memory: NewMemory, project: str | None, **more: object
 ) -> Draft:
-    """Return the draft of what an agent wants to have remembered here; raise InvalidInput where
-    nothing is recorded.
+    """Return the draft of an agent's new memory; raise InvalidInput if this session is not
+    recorded.
     """
     here.must_record()
     fields = {
@@ -161,7 +161,7 @@ def _redaction_notice(
 
 
 def update_memory(here: ToolContext, memory: UpdateMemory) -> ToolResult:
-    """Replace what a memory says, or its labels; the log keeps what was before."""
+    """Replace a memory's text or labels; the log keeps the old ones."""
     here.must_record()
     id_ = commands.resolve(here.tenant.log, memory.id)
     fields = {
@@ -176,7 +176,7 @@ def update_memory(here: ToolContext, memory: UpdateMemory) -> ToolResult:
 
 
 def link(here: ToolContext, arguments: Link) -> ToolResult:
-    """Link a memory to another; a second time changes nothing."""
+    """Link a memory to another; a second call changes nothing."""
     here.must_record()
     log, relation = here.tenant.log, arguments.relation
     id_, target = commands.resolve(log, arguments.id), commands.resolve(log, arguments.target)
@@ -192,7 +192,7 @@ def link(here: ToolContext, arguments: Link) -> ToolResult:
 
 
 def forget(here: ToolContext, arguments: Forget) -> ToolResult:
-    """Hide a memory for good; a second time changes nothing."""
+    """Hide a memory for good; a second call changes nothing."""
     log = here.tenant.log
     id_ = commands.resolve(log, arguments.id)
     bodies = [event.body for event in log.events_for(id_)]
@@ -204,18 +204,18 @@ def forget(here: ToolContext, arguments: Forget) -> ToolResult:
 
 
 def feedback(here: ToolContext, arguments: Feedback) -> ToolResult:
-    """Say whether a memory, or what a recall brought, helped; ranking and the router take it in
-    with the next build.
+    """Rate a memory or a recall as helpful or not; ranking and the router use it from the next
+    build.
     """
     here.must_record()
-    here.tenant.notes.write()  # the recall that is rated may be the one just answered
+    here.tenant.notes.write()  # the rated recall may be the latest one
     id_ = commands.resolve_rated(here.tenant.log, arguments.id)
     verdict = _VERDICTS[arguments.verdict]
     commands.rate(here.tenant.log, id_, verdict, here.now, arguments.reason, trust="agent")
     return ToolResult("Noted.", {"id": id_, "verdict": arguments.verdict})
 
 
-# The tool `goals`: what is wanted and how far it is, and the milestones on the way.
+# The tool `goals`: the goals with their progress, and the milestones on the way.
 
 _SHOWN = 20  # goals, and milestones of a chain
 
@@ -240,7 +240,7 @@ class Goals(msgspec.Struct, frozen=True):
 
 
 def goals(here: ToolContext, arguments: Goals) -> ToolResult:
-    """List goals and milestones, or change one; without an action what the rest means."""
+    """List goals and milestones, or change one; without `action`, infer it."""
     action = arguments.action or (
         "update" if arguments.id else "add" if arguments.content else "list"
     )

@@ -1,12 +1,12 @@
 """
 Filters: which memories may come back at all, applied before any ranking is cut.
 
-Which fields of a memory can be asked for, and by which names, is declared with the fields
-(`store.memories.memory.FILTERS`); here stand the types of what is asked. A filter is applied twice,
-as a mask over the columns of a snapshot or of the tail and as a test of one memory; a test holds
-the two to the same answer. Masks are cached for the filters asked last: a
-mask over the rows as long as its snapshot, one over all documents as long as nothing is written.
-Of the moment of asking only what has expired by then matters, so one mask serves many moments.
+The filterable fields and their names are declared with the fields
+(`store.memories.memory.FILTERS`), the types of the conditions here. A filter is applied twice, as a
+mask over the columns of a snapshot or of the tail and as a test of one memory; a test checks that
+the two agree. Masks are cached for the latest filters: a mask over the rows as long as its
+snapshot, a mask over all documents until the next write. Of the moment of asking only the expired
+memories matter, so one mask serves many moments.
 """
 
 from functools import lru_cache, partial
@@ -28,7 +28,7 @@ from store.memories.table import NEVER
 
 
 class FieldFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a request may ask of the fields of a memory: all of the tags, any of the rest."""
+    """A request's conditions on the fields of a memory: all of the tags, any of the rest."""
 
     kinds: Kinds = ()
     tiers: tuple[Tier, ...] = ()
@@ -38,7 +38,7 @@ class FieldFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def field_filters(conditions: object) -> dict[str, Any]:
-    """Return what a request or a filter asks of the fields, by the filters' names."""
+    """Return the field conditions of a request or a filter, by the filters' names."""
     return {name: getattr(conditions, name) for name in FILTERS}
 
 
@@ -46,14 +46,14 @@ _ANY_OF = {name: field for name, field in FILTERS.items() if name != "tags"}
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """What must hold of a memory; None and () ask nothing. Times are microseconds UTC.
+    """The conditions on a memory; None and () set none. Times are microseconds UTC.
 
-    With a project, its memories, those of the projects it lies within and those that belong to no
-    project may come back, never another project's. `until` is exclusive. `as_of` asks for what held
-    at that moment, by what is known now: a memory holds from its `created_at` until it ended or its
-    ttl ran out. `cold` asks for what was archived or has expired too, but not for what something
-    else took the place of. `for_agents` leaves out what is held back from agents: recall asks that
-    of what it would return, for no column tells it.
+    With a project, its memories, those of the enclosing projects and those without a project may
+    come back, never another project's. `until` is exclusive. `as_of` selects the memories that held
+    at that moment, by today's knowledge: a memory holds from its `created_at` until it ended or its
+    ttl ran out. `cold` adds archived and expired memories, but not superseded ones. `for_agents`
+    leaves out memories held back from agents: recall checks that on its results, because no column
+    has it.
     """
 
     now: int
@@ -69,12 +69,12 @@ class Filter(msgspec.Struct, frozen=True):
     as_of: int | None = None
     cold: bool = False
     for_agents: bool = False
-    # the projects of the notes that the asker's work tree shares (`store.shared.tree`): they may
+    # the projects of the notes that the caller's work tree shares (`store.shared.tree`): they may
     # come back too, and no other shared note does
     shared: tuple[str, ...] = ()
 
     def mask(self, rows: MemoryRows | Columns) -> Mask:
-        """Return which rows, or slots of the tail, pass, [rows]; forgotten ones never do."""
+        """Return a mask of the passing rows, or tail slots, [rows]; forgotten ones never pass."""
         if not self.active_only:
             mask = ~rows.equal("state", UNSEEN)
         elif self.cold:
@@ -88,7 +88,7 @@ class Filter(msgspec.Struct, frozen=True):
         return self.narrow(mask, rows)
 
     def narrow(self, mask: Mask, rows: MemoryRows | Columns) -> Mask:
-        """Return a mask, changed, without what is not asked for whatever its state, [rows]."""
+        """Return the given mask, changed in place by all conditions but the state, [rows]."""
         if self.project is not None:
             scopes = (*scope_chain(self.project), *self.shared)
             mask &= rows.equal("project", scopes) | rows.lacks("project")
@@ -106,7 +106,7 @@ class Filter(msgspec.Struct, frozen=True):
         return mask
 
     def accepts(self, memory: Memory) -> bool:
-        """Return whether one memory passes."""
+        """Return True if one memory passes."""
         return (
             self._is_in_state(memory)
             and (self.as_of is None or memory.created_at <= self.as_of)
@@ -156,12 +156,12 @@ class Masks:
     def __init__(self, rows: RowMasks, tail: Tail) -> None:
         fresh = _expiries(tail.columns["expires_at"])
         self._expiries = np.union1d(rows.expiries, fresh) if len(fresh) else rows.expiries
-        # of what it needs, not of ourselves: a circle would keep the files of a snapshot that
-        # gave way, and what was erased since, until somebody looks for circles
+        # bound to its arguments, not to `self`: a reference cycle would keep the files of a
+        # replaced snapshot, and memories erased since, until the next garbage collection
         self._of = lru_cache(maxsize=_KEPT)(partial(_make_mask, rows, tail))
 
     def of(self, conditions: Filter) -> Mask:
-        """Return which documents may come back, [rows + slots]; not yours to change."""
+        """Return a mask of the documents that may come back, [rows + slots]; read-only."""
         passed = int(self._expiries.searchsorted(conditions.now, side="right"))
         at = int(self._expiries[passed - 1]) if passed else 0
         return self._of(replace(conditions, now=at, for_agents=False))
@@ -177,7 +177,7 @@ def _make_mask(rows: RowMasks, tail: Tail, conditions: Filter) -> Mask:
 
 
 def _expiries(expires_at: Times) -> Times:
-    """Return the moments at which anything expires, ascending."""
+    """Return the distinct moments of expiry, ascending."""
     return np.unique(expires_at[expires_at < NEVER])
 
 

@@ -1,5 +1,5 @@
 """
-What is wanted and not yet reached: open goals, the next due first, and chains of milestones.
+Goals: the open goals, the next due first, and chains of milestones.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,7 +17,7 @@ from store.memories.memory import Memory
 from store.text.text_features import MAY_RULE
 
 OPEN_STATUSES: tuple[GoalStatus, ...] = ("open", "blocked")
-MOST_GOALS = 200  # of the newest: who has more open goals has none
+MOST_GOALS = 200  # of the newest: a user with more open goals has none
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -33,14 +33,14 @@ def open_goals(view: View, conditions: Filter) -> list[Memory]:
 
 
 def set_goals(view: View, conditions: Filter) -> list[Memory]:
-    """Return the open goals that a user or an agent set: what a page or a tool wants is none."""
+    """Return the open goals that a user or an agent set, not those of a page or a tool."""
     return [memory for memory in open_goals(view, conditions) if memory.trust in MAY_RULE]
 
 
 def goals_with_status(
     view: View, conditions: Filter, wanted: Collection[GoalStatus]
 ) -> list[Memory]:
-    """Return the goals of some states: the next due first, then the last changed."""
+    """Return the goals with a wanted status: the next due first, then the last changed."""
     goals = newest(view, replace(conditions, kinds=("goal",)), MOST_GOALS)
     memories = (memory for memory in goals if memory.status in wanted)
     return sorted(
@@ -59,7 +59,7 @@ def milestone_chains(view: View, conditions: Filter) -> list[Chain]:
 
 
 def due_date(memory: Memory) -> str | None:
-    """Return the day a goal is due, as ISO 8601 writes it; `due` of its metadata."""
+    """Return the day a goal is due, in ISO 8601, from `due` in its metadata."""
     metadata: dict[str, Any] = msgspec.json.decode(memory.metadata)
     try:
         return date.fromisoformat(metadata["due"]).isoformat()
@@ -68,7 +68,7 @@ def due_date(memory: Memory) -> str | None:
 
 
 def goals_payload(goals: Sequence[Memory], today: date) -> list[dict[str, Any]]:
-    """Return goals as they are sent; what one does not have is left out."""
+    """Return goals as JSON objects; missing fields are left out."""
     payloads = []
     for goal in goals:
         day = due_date(goal)

@@ -13,7 +13,7 @@ from store.text.hazards import Hazard, hazard
 
 
 def is_accepted(memory: Memory) -> bool:
-    """Return whether a person recorded or accepted a memory; no job, hook or import did."""
+    """Return True if a person recorded or accepted a memory, and no job, hook or import."""
     is_own = memory.source in (None, ACCEPTED, DRAFTED)
     is_quote = memory.kind in (EPISODE, STATEMENT)
     return memory.trust == "user" and memory.job is None and is_own and not is_quote
@@ -29,5 +29,5 @@ def hazard_of(memory: Memory) -> Hazard | None:
 
 
 def is_held(memory: Memory) -> bool:
-    """Return whether a memory is held back until a person accepts it."""
+    """Return True if a memory is held back until a person accepts it."""
     return hazard_of(memory) is not None

@@ -1,13 +1,13 @@
 """
 A memory as JSON, and its role for the reader: a rule to follow, or background.
 
-Lessons, antipatterns and preferences of the user are rules, and insights of those types: what the
-user recorded and what the user accepted. An agent's are lessons, which advise and do not bind. Text
-that a tool or the web brought may be quoted and is never more than a fact, whatever it says. The
-user's own words from a prompt are a quote until somebody accepts them.
+The user's lessons, antipatterns and preferences are rules, and insights of those types, recorded or
+accepted by the user. An agent's are lessons, which advise and do not bind. Text from a tool or the
+web may be quoted and is never more than a fact. The user's own words from a prompt are a quote
+until a person accepts them.
 
-Advice that is held back (`serve.reader.held`) is marked `held`; within `for_agents`, where MCP
-answers and the command line in an agent's shell, nothing else is told of it.
+Advice that is held back (`serve.reader.held`) is marked `held`; within `for_agents`, which covers
+answers of MCP and of the command line in an agent's shell, its words are left out.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,17 +29,17 @@ _IN_HITS = [field for field in FIELDS if field.shown == "hit"]
 _HIT_NAMES = [field.shown_as or field.name for field in _IN_HITS]
 _hit_values = attrgetter(*(field.name for field in _IN_HITS))
 _IN_LISTS = [field for field in FIELDS if field.shown == "list"]
-_STATED = ("tags", "trust", "pinned", "state", "agent", "superseded_by")  # even where they are none
+_STATED = ("tags", "trust", "pinned", "state", "agent", "superseded_by")  # even if empty
 _WHOLE = [field for field in FIELDS if field.shown in ("list", "whole") or field.name in _STATED]
 
 
 def role(memory: Memory) -> Role:
-    """Return what a memory is to the one who reads it; one that holds no longer binds nobody."""
+    """Return a memory's role for the reader; a memory that no longer holds is never a rule."""
     return "rule" if memory.trust == BINDING and is_lesson(memory) else "fact"
 
 
 def is_lesson(memory: Memory) -> bool:
-    """Return whether a memory says what to do: as a rule, or as an agent's advice."""
+    """Return True if a memory gives instructions: as a rule, or as an agent's advice."""
     kind = memory.insight_type if memory.kind == "insight" else memory.kind
     return kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
 
@@ -49,9 +49,7 @@ _is_agent: ContextVar[Callable[[], bool]] = ContextVar("is_agent", default=lambd
 
 @contextmanager
 def for_agents(is_agent: Callable[[], bool] = lambda: True) -> Iterator[None]:
-    """Withhold held advice from what is told of memories within; `is_agent` is asked once one is
-    met.
-    """
+    """Withhold held advice within the block; `is_agent` is called only for held advice."""
     token = _is_agent.set(is_agent)
     try:
         yield
@@ -60,17 +58,17 @@ def for_agents(is_agent: Callable[[], bool] = lambda: True) -> Iterator[None]:
 
 
 def is_withheld(memory: Memory) -> bool:
-    """Return whether a memory's words are kept from whoever is answered."""
+    """Return True if a memory's words are withheld from the current caller."""
     return hazard_of(memory) is not None and _is_agent.get()()
 
 
 def shown_text(memory: Memory) -> str:
-    """Return a memory's text; "" where it is withheld."""
+    """Return a memory's text, "" if it is withheld."""
     return "" if is_withheld(memory) else memory.content
 
 
 def short_json(memory: Memory) -> dict[str, Any]:
-    """Return a memory as a hit shows it; what it does not have is left out."""
+    """Return the fields of a memory in a hit; missing ones are left out."""
     payload: dict[str, Any] = {}
     if (hazard := hazard_of(memory)) is not None:
         payload["held"] = hazard
@@ -87,7 +85,7 @@ def short_json(memory: Memory) -> dict[str, Any]:
 
 
 def listed_json(memory: Memory) -> dict[str, Any]:
-    """Return what a list shows beside `short_json`; what the memory does not have is left out."""
+    """Return the fields of a list beside `short_json`; missing ones are left out."""
     if is_withheld(memory):
         return {}
     values = ((field, getattr(memory, field.name)) for field in _IN_LISTS)
@@ -100,13 +98,13 @@ def listed_json(memory: Memory) -> dict[str, Any]:
 
 
 def metadata_json(memory: Memory) -> dict[str, Any]:
-    """Return a memory's metadata, {} where it has none."""
+    """Return a memory's metadata, {} if it has none."""
     payload: dict[str, Any] = msgspec.json.decode(memory.metadata)
     return payload
 
 
 def whole_json(memory: Memory) -> dict[str, Any]:
-    """Return all fields, with null for what the memory does not have but what a hit would show."""
+    """Return all fields, with null for missing ones, except those that only a hit shows."""
     if is_withheld(memory):
         return short_json(memory)
     always = {field.name: _json_value(field, getattr(memory, field.name)) for field in _WHOLE}
@@ -122,12 +120,12 @@ def _json_value(field: Field, value: Any) -> Any:
 
 
 def line_json(memory: Memory) -> dict[str, Any]:
-    """Return a memory as `visible_json` does, its state even where it is active."""
+    """Return a memory as `visible_json` does, with its state even if it is active."""
     return visible_json(memory) | {"state": memory.state}
 
 
 def visible_json(memory: Memory) -> dict[str, Any]:
-    """Return a memory as `short` does; a forgotten one as its tombstone, without what it said."""
+    """Return a memory as `short_json` does; a forgotten one as its tombstone, without its text."""
     payload = short_json(memory)
     if memory.state != FORGOTTEN:
         return payload

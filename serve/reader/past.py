@@ -1,13 +1,13 @@
 """
 Past: a memory as it was known at a place in its log, the fold of the events up to there.
 
-The log is read up to that place, and what lay in the snapshots then is built in a folder of its
-own; nothing is written to the memory itself. What was erased since stays erased.
+The log is read up to that place, and the snapshots of that time are built in a folder of their own;
+nothing is written to the memory itself. Memories erased since stay erased.
 
-`find_place` says where a time, a number or a commit lies, and how recalls were answered there: how
-much had been built, by which embedder, under which settings. Receipts tell. Where a recall was
-answered from this very place, all of that is as it was for that recall, so its answer comes back to
-the byte; elsewhere as for the one before.
+`find_place` finds the place of a time, a number or a commit, and how recalls were answered there:
+how much had been built, by which embedder, under which settings. Receipts record that. If a recall
+was answered from this very place, all of that is as it was for that recall, so its answer comes
+back to the byte; elsewhere it is as for the recall before.
 """
 
 import os
@@ -42,11 +42,11 @@ from store.snapshots import manifest as manifests
 class Past:
     """A memory that grows from empty to any place in a log, and never shrinks; close it.
 
-    Vectors that the log's own tenant serves are taken from there.
+    Vectors of the log's own tenant are reused.
     """
 
     def __init__(self, log: EventLog, folder: Path, embedder: Embedder, *, built: int = 0) -> None:
-        """Begin in an empty folder, or in one where snapshots of `built` events lie already."""
+        """Begin in an empty folder, or in one that has snapshots of `built` events."""
         self._embedder, self.tenant = embedder, Tenant("past", folder)
         if not built:
             lend_vectors(Tenant("owner", log.path.parent), self.tenant, embedder)
@@ -55,9 +55,9 @@ class Past:
         self.reader = Reader(self.tenant, self.log, embedder)
 
     def fork(self, folder: Path) -> "Past":
-        """Return another that has grown as far, in a folder that is made; each then grows alone.
+        """Return a copy that has grown as far, in a new folder; each then grows alone.
 
-        What is built never changes, so its files are shared where the disk can.
+        Built files never change, so they are shared if the disk can.
         """
         shutil.copytree(self.tenant.root, folder, copy_function=_link_or_copy)
         return Past(self.log, folder, self._embedder, built=self._to_build.until or 0)
@@ -69,7 +69,7 @@ class Past:
     def advance(self, built: int, watermark: int, moment: int | None = None) -> Reader:
         """Return the memory with snapshots of `built` events and a tail up to `watermark`.
 
-        Ages are counted to a `moment` that a receipt has, else to that of the log there.
+        Ages are counted to the `moment` of a receipt, else to that of the log there.
         """
         self.log.show_until(watermark)
         if built > (self._to_build.until or 0):
@@ -96,8 +96,8 @@ def past_at(
     built: int | None = None,
     moment: int | None = None,
 ) -> Iterator[Past]:
-    """Give the past at the event `watermark` of a log; its snapshots hold the first `built` events,
-    all of them unless that is given. The `moment` is that of `Past.advance`.
+    """Yield the past at the event `watermark` of a log; its snapshots hold the first `built`
+    events, all of them by default. The `moment` is that of `Past.advance`.
     """
     with temporary_folder("past") as folder:
         past = Past(log, folder / "memory", embedder)
@@ -112,19 +112,19 @@ def past_at(
 def memory_at(
     log: EventLog, embedder: Embedder, watermark: int, built: int | None = None
 ) -> Iterator[Reader]:
-    """Give the reader of `past_at`."""
+    """Yield the reader of `past_at`."""
     with past_at(log, embedder, watermark, built) as past:
         yield past.reader
 
 
-# Places in the log, and what was known there
+# Places in the log, and the memory as known there
 
 
 class Place(msgspec.Struct, frozen=True):
     """A place in a log, the last event known there, and how a recall was answered from it.
 
-    `embedder` names the model, and `moment` is that to which the recall counted ages; None where no
-    receipt tells.
+    `embedder` names the model, and the recall counted ages to `moment`; None if no receipt has
+    them.
     """
 
     seq: int
@@ -138,10 +138,10 @@ class Place(msgspec.Struct, frozen=True):
 
 @contextmanager
 def known_at(log: EventLog, reader: Reader, place: Place) -> Iterator[Known]:
-    """Give the memory as it was known at a place in its log; `reader` reads it as it is.
+    """Yield the memory as it was known at a place in its log; `reader` reads the current state.
 
-    It is answered with the embedder of then where that is still the one that answers, or is found
-    and a kept build has its vectors: to make them again takes too long.
+    It is answered with the embedder of that time if it is the current one, or is found and a kept
+    build has its vectors: to make them again takes too long.
     """
     notes = list(place.notes)
     embedder: Embedder = reader.embedder
@@ -180,12 +180,12 @@ def find_place(
 ) -> Place:
     """Return the place that a time, the number of an event or a commit names.
 
-    A time is the last event up to then, a commit the event that imported it or, where none did and
-    a repository has it, its time there. `choices` are today's; of them only what no receipt
-    tells is taken.
+    A time is the last event up to then, a commit the event that imported it or, if none did and a
+    repository has it, its time there. `choices` are today's settings, used only if no receipt has
+    them.
 
-    Raise InvalidInput for anything else, NotFound for a number or commit that there is not, and for
-    a time before the first event.
+    Raise InvalidInput for anything else, NotFound for an unknown number or commit, and for a time
+    before the first event.
     """
     text = str(asked).strip()
     number = _NUMBER.fullmatch(text)
@@ -230,7 +230,7 @@ def _commit_place(log: EventLog, sha: str, repository: Path | None) -> tuple[int
 
 
 def _commit_time(sha: str, repository: Path) -> int | None:
-    """Return when a commit was made, microseconds UTC; None where there is no such commit."""
+    """Return the time of a commit, microseconds UTC; None if there is no such commit."""
     from store.importers.git_command import git_fields
 
     command = ("show", "-s", "-z", "--no-show-signature", "--format=%ct", f"{sha}^{{commit}}", "--")
@@ -243,7 +243,7 @@ def _commit_time(sha: str, repository: Path) -> int | None:
 
 
 def _place(log: EventLog, seq: int, at: int | None, choices: Choices) -> Place:
-    """Return a place with all that receipts tell of it; `at` is the moment that was asked for."""
+    """Return a place with the facts that receipts have of it; `at` is the requested moment."""
     own = _own_receipt(log, seq, at)
     with EventLog(log.path, until=seq) as there:
         events = receipts.page(there, receipts.Wanted(), _LOOKED_AT).receipts
@@ -264,14 +264,14 @@ def _place(log: EventLog, seq: int, at: int | None, choices: Choices) -> Place:
     return Place(seq, at or 0, min(built or 0, seq), embedder, settings, notes, moment)
 
 
-_LOOKED_AT = 200  # receipts that may tell the settings of then
+_LOOKED_AT = 200  # receipts searched for the settings of that time
 
 
 def _own_receipt(log: EventLog, seq: int, at: int | None) -> Event | None:
-    """Return the receipt of a recall that was answered from a place: of one at a moment the nearest
-    in time, else the first that had read all up to there.
+    """Return the receipt of a recall that was answered from a place: the nearest to the moment
+    `at`, or without one the first that had read all events up to there.
 
-    Where none had, the place may be such a receipt: what that recall had read is known there.
+    If none had, the place itself may be a receipt: then the events read by its recall are known.
     """
     near = [event for event in log.read(seq - 1, seq + _NEAR) if _basis(event)]
     events = [event for event in near if event.seq > seq and _watermark(event) == seq]
@@ -281,7 +281,7 @@ def _own_receipt(log: EventLog, seq: int, at: int | None) -> Event | None:
     return events[0] if events else None
 
 
-_NEAR = 20  # events after a place, among which a recall that had read it is looked for
+_NEAR = 20  # events after a place that are searched for a recall from it
 
 
 def _basis(event: Event) -> Basis | None:
@@ -293,10 +293,9 @@ def _watermark(receipt: Event) -> int:
 
 
 def _built(log: EventLog, seq: int, end: int | None, told: int | None) -> int:
-    """Return how much was built at a place by its `end`, as the builds that are still kept and a
-    recall tell.
+    """Return the number of events built at a place by its `end`, from the kept builds and a recall.
 
-    Where none tells, nothing is taken to have waited for a build.
+    If neither has it, all events up to the place are assumed built; 0 if no build is kept either.
     """
     kept = list(manifests.list_manifests(Tenant("owner", log.path.parent)))
     if not kept and told is None:
@@ -313,14 +312,14 @@ SETTINGS = frozenset(("top_k", "fusion", "profile", "min_confidence"))  # of a r
 
 
 def _settings_at(events: Sequence[Event], choices: Choices) -> tuple[Choices, tuple[str, ...]]:
-    """Return today's settings with those of then, of each that of the newest receipt which tells
-    it, and what is to be said of them.
+    """Return today's settings with those of that time, each from the newest receipt that has it,
+    and notes on them.
     """
     waiting, found = set(SETTINGS), choices
     for event in events:
         if basis := _basis(event):
             told_by_it = waiting - set(basis.requested)
-            if cast(Recalled, event.body).door == "prompt":  # which looks at what it needs
+            if cast(Recalled, event.body).door == "prompt":  # a prompt's recall sets these itself
                 told_by_it -= {"top_k", "min_confidence"}
             found = settings_of(basis, found, told_by_it)
             waiting -= told_by_it
@@ -333,7 +332,7 @@ def _settings_at(events: Sequence[Event], choices: Choices) -> tuple[Choices, tu
 
 
 def settings_of(basis: Basis, choices: Choices, names: Set[str] = SETTINGS) -> Choices:
-    """Return some settings with those of `names` that a recall was answered under."""
+    """Return the settings with those in `names` as a recall had them."""
     usual = Choices()
     profile = cast(Profile, basis.profile or usual.profile)
     profiles = usual.profiles

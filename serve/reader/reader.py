@@ -2,11 +2,11 @@
 Reader: one tenant's manifest held open, the log's tail laid over it, swapped when HEAD moves.
 
 The files of a manifest are hashed behind the answers, those of a small memory before the first;
-what is found to be damaged is set aside, at once where it breaks an answer.
+damaged files are set aside, at once if they break an answer.
 
-Where the log cannot be read, recall answers from what is open, or else from the newest manifest,
-and says so. It brings nothing back that was erased: an erasing drops every older manifest, and as
-long as one is begun and not ended, nothing is answered without the log.
+If the log cannot be read, recall answers from the open manifest, or else from the newest, and says
+so. It brings back no erased memory: an erasure drops every older manifest, and until it ends,
+nothing is answered without the log.
 """
 
 import os
@@ -49,22 +49,22 @@ from store.log.log_head import Gap, OtherLog
 from store.snapshots.manifest import Manifest
 
 T = TypeVar("T")
-_Gone = Gap | OtherLog | LogError | None  # of the log; the error, where it could not be read
+_Gone = Gap | OtherLog | LogError | None  # of the log; the error if it could not be read
 
 
-# what reading a damaged file that nobody hashed yet may raise
+# the errors from reading a damaged file that is not hashed yet
 _BROKEN = (
     SnapshotDamaged,
     LookupError,
     ValueError,
     OverflowError,
     pa.ArrowException,
-    # of what is not as agreed: a null where none may be, a text that is no JSON
+    # of invalid values: a null in a required column, a text that is no JSON
     TypeError,
     AttributeError,
     msgspec.MsgspecError,
 )
-_A_POLL = 32 << 20  # bytes hashed in a look: a thirtieth of a processor while it lasts
+_A_POLL = 32 << 20  # bytes hashed per poll: a thirtieth of a processor while it lasts
 _AT_OPEN = 4 << 20  # and before the first answer: a few milliseconds, and all of a small memory
 
 
@@ -83,11 +83,11 @@ class Reader:
         qdrant: QdrantSearch | None = None,
         find_embedder: FindEmbedder = no_embedder,
     ) -> None:
-        """Of one that is `polled` new texts are indexed in steps by who does so; of any other,
-        before it answers. `qdrant` searches a copy of the vectors. Vectors that another model than
-        the `embedder` of the settings made are searched with that one, where it is found.
+        """If `polled`, new texts are indexed in steps by the polling thread; otherwise before each
+        answer. `qdrant` searches a copy of the vectors. Vectors of another model than the
+        `embedder` of the settings are searched with that model, if it is found.
 
-        Raise LogError where the log cannot be read, and nothing was published to answer from.
+        Raise LogError if the log cannot be read and no manifest was published.
         """
         self._polled, self._qdrant = polled, qdrant
         self._past_moment: int | None = None
@@ -96,7 +96,7 @@ class Reader:
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
         self._files = OpenedFiles(tenant)
-        self._head: object = None  # what is open must give way
+        self._head: object = None  # None: the open manifest must be replaced
         self._version: tuple[int, int] | None = None
         self._swap(ahead=False)
         while self._files.step(_AT_OPEN):
@@ -104,17 +104,17 @@ class Reader:
 
     @contextmanager
     def view(self) -> Iterator[View]:
-        """Give the current state with every event in the log laid over it."""
+        """Yield the current state with every event in the log laid over it."""
         yield self.answer(lambda view: view)
 
     def answer(self, ask: Callable[[View], T], *, without_log: bool = False) -> T:
-        """Return what is answered from the current state.
+        """Return the answer from the current state.
 
-        Where the log cannot be read, raise LogError; `without_log` is for who can do with what was
-        read before or published, and shows the view's notices.
+        Raise LogError if the log cannot be read; `without_log` is for callers that accept the state
+        read before or published, and show the view's notices.
 
-        Where the answer fails for a file that is damaged and was not hashed yet, that is set aside
-        and the answer given from what is left.
+        If the answer fails on a damaged file that was not hashed yet, the file is set aside and the
+        answer given from the rest.
         """
         while True:
             snapshots = self._snapshots
@@ -130,26 +130,26 @@ class Reader:
         return self._snapshots.embedder
 
     def time_of(self, seq: int) -> int:
-        """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
+        """Return the time of a seq's event in microseconds UTC; raise InvalidInput for none."""
         at = log_queries.time_of(self._log, seq)
         if at is None:
             raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
         return at
 
     def count_ages_to(self, moment: int | None) -> None:
-        """Answer as a recall did whose receipt has this moment; None: as of the view's own."""
+        """Count ages to the moment of a recall's receipt, or to the view's own if None."""
         with self._growing:
             self._past_moment = moment
             self._view = replace(self._view, past_moment=moment)
 
     def read_past(self, log: EventLog) -> "Reader":
-        """Return a reader of the same memory up to where a log of its past ends."""
+        """Return a reader of the same memory up to the end of a log of its past."""
         return Reader(self._tenant, log, self.embedder, find_embedder=self.find_embedder)
 
     def suppose(self, events: Iterable[Event]) -> None:
-        """Answer as if these events were in the log, too: by a reader that nobody else asks.
+        """Answer as if these events were in the log, too; the reader must have no other callers.
 
-        Those that were never written stand at its end.
+        Events that were never written go to its end.
         """
         with self._growing:
             end = self._live.watermark
@@ -159,9 +159,9 @@ class Reader:
             self._view = replace(self._view, tail=self._live.now())
 
     def poll(self) -> bool:
-        """Open a newly published manifest, or the old one without what was found to be damaged.
+        """Open a newly published manifest, or the old one without its damaged files.
 
-        Return whether it did. Answers go on from what was open meanwhile.
+        Return True if it did. Meanwhile, answers come from the previous state.
         """
         is_log_back = False
         if not self._log.is_open:
@@ -177,17 +177,17 @@ class Reader:
         return is_new
 
     def keep_up(self) -> None:
-        """Take in what was appended: what an import wrote is not left to the next question."""
+        """Take in the appended events, so that the next question does not wait for an import's."""
         self.answer(lambda view: view, without_log=True)
         self.grow()
 
     def grow(self) -> bool:
         """
-        Index one step of the new texts that wait, and read what they change; return whether others
-        still may be.
+        Index one step of the waiting new texts, and read their changes; return True if more texts
+        may be indexed.
         """
         may_go_on = False
-        if self._view.tail.waiting:  # else the view stays, with all that was worked out of it
+        if self._view.tail.waiting:  # else the view stays, with all its cached values
             with self._growing:
                 may_go_on = self._live.grow()
                 self._view = replace(self._view, tail=self._live.now())
@@ -207,10 +207,10 @@ class Reader:
         return self._view
 
     def _without_log(self, error: LogError) -> View:
-        """Return what can be answered from while the log cannot be read, which it says; raise the
-        error where nothing can.
+        """Return the view to answer from while the log cannot be read, with a notice of that; raise
+        the error if there is none.
         """
-        if self._head != self._stamp():  # what is open may be older than an erasing
+        if self._head != self._stamp():  # the open manifest may be older than an erasure
             with self._swapping:
                 self._swap()
         if self._tenant.erasure_file.exists():
@@ -224,11 +224,11 @@ class Reader:
             )
             if text not in self._view.damage:
                 self._view = replace(self._view, damage=(*self._damage, text))
-            self._version = None  # so that it is not said any more once the log can be read
+            self._version = None  # so that the notice goes once the log can be read
             return self._view
 
     def _is_mended(self, broken: Snapshots) -> bool:
-        """Hash all that was not yet; return whether there is now another state to answer from."""
+        """Hash the remaining files; return True if there is now another state to answer from."""
         with self._swapping:
             if self._snapshots is broken and self._files.step():
                 self._head = None
@@ -236,9 +236,9 @@ class Reader:
             return self._snapshots is not broken
 
     def _swap(self, *, ahead: bool = True, grown: bool = False) -> None:
-        """Open what can be served; `ahead` maps all of it, so that no answer waits for that.
+        """Open the newest usable state; `ahead` maps all of it, so that no answer waits for that.
 
-        A tail that is `grown` has indexed what it may, so that nothing is lost by the change.
+        With `grown`, the tail indexes all its allowed texts first, so that the swap loses nothing.
         """
         head = _stamp(self._tenant)
         while True:
@@ -258,16 +258,16 @@ class Reader:
             else:
                 break
         self._files.settle()
-        self._head = head, self._live.width  # only now: what failed to open is tried again
+        self._head = head, self._live.width  # only now: a failed open is tried again
 
     def _stamp(self) -> tuple[object, int]:
-        """Return what changes with HEAD, or when a model's dimension becomes known."""
+        """Return a stamp that changes with HEAD, or when a model's dimension becomes known."""
         return _stamp(self._tenant), self.embedder.dimension
 
     def _open(self) -> tuple[Snapshots, LiveTail, _Gone, dict[str, None]]:
-        """Return what can be served, what of the log is gone, and what is wrong, in words."""
+        """Return the usable snapshots and tail, the missing part of the log, and the damage."""
         try:
-            self._log.version()  # raises, where it is not open
+            self._log.version()  # raises if it is not open
             return self._open_with_log()
         except LogClosed:
             raise
@@ -284,7 +284,7 @@ class Reader:
                 wrong.append(f"{gone}: run `mnemolog doctor`")
         except LogCorrupt as error:
             wrong.append(str(error))
-        # a log that has lost events may well be behind what was built from it
+        # a log that has lost events may well be behind the snapshots built from it
         check = None if wrong else self._check
         snapshots = self._open_snapshots(check)
         live = _live_tail(snapshots, self._log)
@@ -297,7 +297,7 @@ class Reader:
         return open_snapshots(self._tenant, self._chosen, self._files, check, self.find_embedder)
 
     def _check(self, snapshots: Snapshots) -> None:
-        """Raise SnapshotDamaged where snapshots are not of this log, which lost nothing."""
+        """Raise SnapshotDamaged if the snapshots are not of this log, which lost nothing."""
         head = self._log.head()
         if snapshots.watermark > head:
             raise SnapshotDamaged(
@@ -309,15 +309,15 @@ class Reader:
             ids = [snapshots.rows.memories.value(row, "id") for row in ends]
         except _BROKEN:
             return  # a damaged file: it is hashed soon, and named then
-        # one that says it lost events does not know what was built from them
+        # a log with gaps may lack the events of the snapshots
         if ids and not self._log.present_ids(ids) and not integrity.gaps(self._log):
             raise SnapshotDamaged(
                 f"manifest {_number(snapshots)} is of another log: run `mnemolog build`"
             )
 
     def _catch_up(self) -> None:
-        """Lay the events that were appended since over the snapshots."""
-        if isinstance(self._gone, LogError):  # whose log it is was not looked at either
+        """Lay the newly appended events over the snapshots."""
+        if isinstance(self._gone, LogError):  # the owner of the log was not checked either
             with self._swapping:
                 if isinstance(self._gone, LogError):
                     self._swap()
@@ -331,7 +331,7 @@ class Reader:
 
     def _extend(self) -> None:
         if not isinstance(self._gone, (OtherLog, LogError)):
-            # read to the end first: what fails halfway is read again, not left out
+            # read to the end first: a read that fails halfway is repeated, not skipped
             events, damage = integrity.readable_events(self._log, self._live.watermark)
             self._damage |= dict.fromkeys(damage + self._live.extend(events))
         while not self._polled and self._live.grow():
@@ -346,9 +346,9 @@ class Reader:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """A memory to ask as it is known, or was: its log ends there, `now` is the moment of asking.
+    """A memory as known now or in the past: its log ends there, `now` is the moment of asking.
 
-    `notes` say in words what could not be had of the past. `tenant` is where its snapshots lie.
+    `notes` explain in words which parts of the past are missing. `tenant` has its snapshots.
     """
 
     tenant: Tenant
@@ -360,7 +360,7 @@ class Known(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> dict[str, int | None]:
-        """What an answer from the past says of where it is from: no manifest that is kept."""
+        """The origin that an answer from the past names: a seq, and no kept manifest."""
         seq = self.log.until
         return {} if seq is None else {"manifest": None, "known_at": seq}
 
@@ -368,10 +368,10 @@ class Known(msgspec.Struct, frozen=True):
 def open_view(
     tenant: Tenant, manifest: Manifest, embedder: Embedder, events: Iterable[Event] = ()
 ) -> View:
-    """Return one manifest that this process built or checked, to answer from.
+    """Return a view of one manifest that this process built or checked.
 
     `events` are laid over it, in place of the log's tail; they may be in no log of the tenant's.
-    Raise SnapshotDamaged where recall could not do without what is broken.
+    Raise SnapshotDamaged if a part that recall needs is broken.
     """
     snapshots = open_manifest(tenant, manifest, embedder, [], OpenedFiles(tenant, are_trusted=True))
     live = _live_tail(snapshots)
@@ -391,7 +391,7 @@ def _number(snapshots: Snapshots) -> int:
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:
-    """Return what changes when HEAD is replaced; costs microseconds."""
+    """Return a stamp that changes when HEAD is replaced; costs microseconds."""
     try:
         status = os.stat(tenant.head)
     except OSError:

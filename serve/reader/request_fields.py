@@ -2,7 +2,7 @@
 Request fields that REST and MCP both take, each declared once: a bound changed here changes both
 schemas.
 
-What a memory is made of (ids, tags, keys, importance) is declared with the kinds of event, for the
+The parts of a memory (ids, tags, keys, importance) are declared with the kinds of event, for the
 log too.
 """
 
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from store.log.event_kinds import MemoryKind, Unit
 
-# what the store checks is told, and not checked twice: its own codes say what is wrong; "" is none
+# the store's checks are documented here, not repeated: its own codes name the error; "" is none
 TenantName = Annotated[
     str,
     Meta(
@@ -35,7 +35,7 @@ Kinds = Annotated[tuple[MemoryKind, ...], Meta(description="Only these kinds.", 
 When = Annotated[
     str, Meta(description="A date like 2026-11-20, or 7d for a week ago.", max_length=64)
 ]
-# said to programs: what is read of these is never refused
+# documented for programs: a valid value of these forms is never refused
 MOMENT_FORMS: list[dict[str, str]] = [
     {"format": "date"},
     {"format": "date-time"},

@@ -1,8 +1,8 @@
 """
-Journal: what one session of an agent did so far, as the log's events of that session tell it.
+Journal: one agent session's events in the log so far.
 
-Nothing of it is state of ours: after a restart it is read again. Only the sessions asked for last
-are kept at hand, and of those only what was appended since is read.
+It is no state of its own: after a restart it is read again. Only the latest sessions are cached,
+and only their newly appended events are read.
 """
 
 import threading
@@ -27,7 +27,7 @@ class SessionEvents:
 
     @cached_property
     def turn(self) -> Sequence[Event]:
-        """What happened since the last prompt, that prompt first; all where there was none."""
+        """The events since the last prompt, that prompt first; all events if there was none."""
         for place in range(len(self.events) - 1, -1, -1):
             if isinstance(self.events[place].body, Prompted):
                 return self.events[place:]
@@ -35,13 +35,13 @@ class SessionEvents:
 
     @cached_property
     def beginning(self) -> SessionTold | None:
-        """What was first told of the session's course; None where it has yet to begin."""
+        """The first report of the session's course; None if it has yet to begin."""
         bodies = (event.body for event in self.events)
         return next((body for body in bodies if isinstance(body, SessionTold)), None)
 
     @property
     def is_held_out(self) -> bool:
-        """Whether the session was drawn, at its beginning, to be told nothing unasked."""
+        """Return True if the session was drawn, at its beginning, to get no unasked context."""
         return self.beginning is not None and self.beginning.is_held_out
 
     @cached_property
@@ -67,13 +67,13 @@ class SessionEventCache:
         self._cached: OrderedDict[str, tuple[Event, ...]] = OrderedDict()
 
     def of(self, session: str) -> SessionEvents:
-        """Return what a session did, up to the newest event in the log; where that cannot be read,
-        what is at hand.
+        """Return a session's events up to the newest in the log, or the cached ones if the log
+        cannot be read.
         """
         cached = self._cached.get(session, ())
         try:
             events = (*cached, *self._log.session_events(session, cached[-1].seq if cached else 0))
-        except LogError:  # the worst is that something is said twice
+        except LogError:  # at worst something is said twice
             return SessionEvents(cached)
         with self._lock:
             self._cached[session] = events

@@ -1,14 +1,13 @@
 """
-Snapshots: those of the manifest that is served, opened.
+Snapshots: the opened snapshots of the served manifest.
 
-Readers start from a manifest whose files are, at a glance, what was written: a glance tells, by
-length and time, whether anybody wrote to a file since. What the disk itself did to its bytes shows
-in its hash, which is taken a bounded amount at a time behind the answers, together with the
-constraints of its tables. A file found damaged is not opened again, and no build takes it over
-unseen. Files that two manifests share stay mapped from one to the next.
+Readers start from a manifest whose files pass a glance: their length and time show no later write.
+Damage by the disk shows in a file's hash, which is taken a bounded amount at a time behind the
+answers, together with the constraints of its tables. A file found damaged is not opened again, and
+no build takes it over unchecked. Files that two manifests share stay mapped from one to the next.
 
 A damaged index is set aside with a notice: without `memories` or `postings` an older manifest
-serves, or the log alone; without the others recall goes on with what is left.
+serves, or the log alone; without the others recall goes on with the rest.
 """
 
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -48,35 +47,35 @@ from store.text.excerpt import plural
 
 
 class OpenedFiles:
-    """The files of the manifest that is open, and what is known of them. One thread at a time."""
+    """The files of the open manifest, and their checks. One thread at a time."""
 
     def __init__(self, tenant: Tenant, *, are_trusted: bool = False) -> None:
-        """Files that `are_trusted` were just written or looked at, and are not validated."""
+        """Files that `are_trusted` were just written or checked, and are not validated."""
         self._root, self._are_trusted = tenant.snapshots, are_trusted
         self._parts: dict[str, Part] = {}  # by path, as all of these
         self._earlier: dict[str, Part] = {}
         self._checks: dict[str, Callable[[pa.Table], None]] = {}
         self._whole: set[str] = set()
-        self._damaged: dict[str, str] = {}  # what is wrong
+        self._damaged: dict[str, str] = {}  # the error messages
         self._waiting: dict[str, Part] = {}  # to be hashed
         self._under_way: Iterator[int] | None = None
 
     def begin(self) -> None:
-        """Turn to another manifest, or to the same one again."""
+        """Begin to open another manifest, or the same one again."""
         self._earlier |= self._parts
         self._parts, self._waiting, self._under_way = {}, {}, None
         self._checks = {}
 
     def settle(self) -> None:
-        """Let go of what the manifest that was turned to does not share."""
+        """Release the files that the new manifest does not share."""
         self._earlier = {}
         self._whole &= self._parts.keys()
 
     def tables(self, manifest: Manifest, projection: Projection) -> Built:
-        """Return the tables of a manifest's snapshot; each part is mapped when it is asked for.
+        """Return the tables of a manifest's snapshot; each part is mapped on first use.
 
-        Raise SnapshotDamaged where a file that recall reads is known, or seen, not to be what was
-        written, and where its tables do not fit together.
+        Raise SnapshotDamaged if a file that recall reads is known, or seen, to be damaged, or if
+        its tables do not fit together.
         """
         constraints, ref = Constraints(manifest), manifest.projections[projection.name]
         constraints.check_rows(projection)
@@ -105,7 +104,7 @@ class OpenedFiles:
             _ = part.table
 
     def step(self, most: int | None = None) -> bool:
-        """Hash up to about `most` bytes (None: all that wait); return whether damage was found."""
+        """Hash up to about `most` bytes (None: all that wait); return True if damage was found."""
         hashed = 0
         while self._waiting and (most is None or hashed < most):
             path, part = next(iter(self._waiting.items()))
@@ -120,7 +119,7 @@ class OpenedFiles:
         return False
 
     def _hash_piece(self, path: str, part: Part) -> int:
-        """Hash the next piece of a file; return its bytes, 0 once it is whole and as agreed."""
+        """Hash the next piece of a file; return its bytes, 0 once the whole file is valid."""
         if self._under_way is None:
             self._under_way = hashing(self._root, _file(part))
         for piece in self._under_way:
@@ -132,7 +131,7 @@ class OpenedFiles:
         return 0
 
     def _reuse(self, part: Part) -> Part:
-        """Return the part of an earlier manifest that lies in the same file, else this one."""
+        """Return an earlier manifest's part in the same file, else this part."""
         path = _file(part).path
         mapped = self._parts[path] = self._earlier.get(path, part)
         if path not in self._whole:
@@ -151,10 +150,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Snapshots:
-    """The snapshots of one manifest, opened; None where one could not be used."""
+    """The opened snapshots of one manifest; None for an unusable one."""
 
     manifest: Manifest | None
-    embedder: Embedder  # of the vectors, and so of what is laid over them and of questions
+    embedder: Embedder  # of the vectors, and so of the tail's vectors and of questions
     rows: MemoryRows
     postings: PostingsIndex
     vectors: VectorRows | None
@@ -184,7 +183,7 @@ class Snapshots:
     def policy(
         self, at: int | None, adopted: Sequence[Event] = (), undone: Set[str] = frozenset()
     ) -> Policy:
-        """Return `Routes.policy`, worked out once where nothing happened to it since the build."""
+        """Return `Routes.policy`, computed once if nothing changed it since the build."""
         if at is None and not adopted and not undone:
             return self._policy
         return (self.routes or Routes.empty()).policy(at, adopted, undone)
@@ -205,11 +204,11 @@ class Snapshots:
         return value
 
 
-FindEmbedder = Callable[[str], Embedder | None]  # by its model; None where there is none here
+FindEmbedder = Callable[[str], Embedder | None]  # by its model; None if it is not available here
 
 
 def no_embedder(model: str) -> None:
-    """Find none."""
+    """Return None: no other embedder is available."""
 
 
 def open_snapshots(
@@ -219,10 +218,10 @@ def open_snapshots(
     check: Callable[[Snapshots], None] | None = None,
     find_embedder: FindEmbedder = no_embedder,
 ) -> Snapshots:
-    """Return the newest manifest that can be served, with a notice for all that was set aside.
+    """Return the snapshots of the newest usable manifest, with a notice for each part set aside.
 
-    One is not served where a `check` raises SnapshotDamaged of it. Its embedder is the one that
-    made its vectors, where that is found; else the `embedder` of the settings.
+    A manifest is skipped if `check` raises SnapshotDamaged. The embedder is the one that made its
+    vectors, if it is found; else the `embedder` of the settings.
     """
     notices: list[str] = []
     for manifest in _candidates(tenant, notices):
@@ -283,9 +282,9 @@ def open_manifest(
     notices: list[str],
     files: OpenedFiles,
 ) -> Snapshots:
-    """Return the snapshots of one manifest, with more `notices` for what was set aside.
+    """Return the snapshots of one manifest, with `notices` and one for each part set aside.
 
-    Raise SnapshotDamaged where recall could not do without what is broken.
+    Raise SnapshotDamaged if a part that recall needs is broken.
     """
     projections = {projection.name: projection for projection in catalog.all_projections(embedder)}
     damaged: list[str] = []
@@ -327,7 +326,7 @@ def open_manifest(
 
 
 def _tables(manifest: Manifest, projection: Projection, files: OpenedFiles) -> Tables:
-    """Return the tables of one projection, glanced at; each is mapped when asked for."""
+    """Return the tables of one projection, glanced at; each is mapped on first use."""
     ref = manifest.projections.get(projection.name)
     if projection.name == "vectors" and ref is not None and ref.version != projection.version:
         raise SnapshotDamaged(

@@ -1,10 +1,9 @@
 """
-What of a view's memories holds no longer, by later claims: `store.derived.state`, laid over by the
-tail.
+State: the memories outdated by later claims in a view, `store.derived.state` overlaid by the tail.
 
-The claims of the tail are compared with the newest of the snapshot once, as the build will do it
-with all. What came later than a moment asked of, what was forgotten since and what a user restored
-does not count.
+The claims of the tail are compared once with the newest of the snapshot, as the build will compare
+all. Claims after the requested moment, claims forgotten since and changes that a user restored do
+not count.
 """
 
 import threading
@@ -30,14 +29,14 @@ from store.text.claims import parse
 _WINDOW = 2_000  # claims of a project's snapshot that the tail's are compared with: the newest
 _MOST = 32  # memories of the tail that are read at once, some milliseconds each
 _CLAIMS_KEPT = 4_096
-_HOPS = 8  # from what a claim gave way to, to what holds now
-_SHORT = 160  # characters of a memory that is shown whole where one sentence of it changed another
+_HOPS = 8  # from a claim's successor to the current one
+_SHORT = 160  # characters of a memory shown whole if one of its sentences changed another
 _WHOLE = 0.6  # of a memory's text that is over with it
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What became of a memory: the sentence of it that is over, and the memory, time and words that
-    hold now. `is_whole` where little else is in it; not `is_sure`: both may hold.
+    """The change of a memory: its outdated sentence, and the memory, time and words that hold now.
+    `is_whole` if it contains little else; if not `is_sure`, both may hold.
     """
 
     relation: State
@@ -49,7 +48,7 @@ class Change(msgspec.Struct, frozen=True):
     is_whole: bool
 
 
-Found = tuple[Said, Said, State, float]  # what is over, what it gave way to, how likely
+Found = tuple[Said, Said, State, float]  # the outdated claim, its successor, relation, probability
 
 
 class _Project:
@@ -87,7 +86,7 @@ class _Project:
                 self._repeated.add((link.older, newer))
 
     def links(self, id_: str, *, made: bool) -> Sequence[Link]:
-        """Return the links of the tail's claims that a memory may be over by, or may have made."""
+        """Return the links of the tail's claims that may end a memory, or that the memory made."""
         return (self._made if made else self._over).get(id_, ())
 
     def changes(self, id_: str, *, made: bool) -> Iterator[Found]:
@@ -97,7 +96,7 @@ class _Project:
                 yield older, newer, NAMES[link.relation], link.probability
 
     def is_void(self, older: int, newer: int) -> bool:
-        """Return whether a claim that gave way to another was made again since."""
+        """Return True if a superseded claim was made again since."""
         is_again = (older, self.claims.said[newer].id) in self._repeated
         return is_again or self.claims.is_repeated_since(older, newer)
 
@@ -111,10 +110,10 @@ class StateIndex:
         self._rows: dict[str, range] = {}  # of `claims`, by project
         self._over: dict[str, list[Link]] = {}  # by the older claim's memory
         self._made: dict[str, list[Link]] = {}  # by the newer claim's memory
-        self._claims: dict[int, Said] = {}  # by row: those of links that were asked for
-        self._projects: dict[str, _Project] = {}  # where the tail says something
+        self._claims: dict[int, Said] = {}  # by row: those of requested links
+        self._projects: dict[str, _Project] = {}  # those with claims in the tail
         self._seen: set[str] = set()  # ids of the tail's memories that were read
-        self._source: object = None  # of the tail's slots that were read, and how many
+        self._source: object = None  # the source of the tail's slots already read, and their number
         self._slots = 0
         self.restored: dict[str, int] = {}
         if self._tables is not None:
@@ -129,8 +128,8 @@ class StateIndex:
 
     def extend(self, tail: Tail) -> None:
         """
-        Read the claims of what the tail has more than when it was read last: of an import or of
-        another flood the newest alone. The next build reads all.
+        Read the claims of the tail's new memories since the last read: of an import or another
+        flood only the newest. The next build reads all.
         """
         with self._lock:
             if tail.source is not self._source:
@@ -157,15 +156,15 @@ class StateIndex:
         project = self._projects[name]
         statements = project.claims.said
         if statements and statements[-1].at > memory.created_at:
-            return  # what happened before is put in its place by the next build
+            return  # the next build inserts an earlier memory in its place
         if memory.id in project.ids:
             return
         for claim in claims:
             project.add(claim)
 
     def changes(self, memory: Memory, *, made: bool = False) -> list[Found]:
-        """Return the claims of a memory that may be over, with what each gave way to; or, `made`,
-        those that may be over by it.
+        """Return a memory's claims that may be over, each with its successor; or, `made`, the
+        claims that the memory may have ended.
         """
         links = (self._made if made else self._over).get(memory.id, ())
         project = self._projects.get(memory.project or "")
@@ -186,7 +185,7 @@ class StateIndex:
         ]
 
     def _is_void(self, project: _Project | None, link: Link) -> bool:
-        """Return whether the tail makes a claim again that the snapshot knows to be over."""
+        """Return True if the tail repeats a claim that is over in the snapshot."""
         if project is None or link.older < project.start:
             return False
         return project.is_void(link.older - project.start, link.newer - project.start)
@@ -205,7 +204,7 @@ class StateIndex:
 def change_of(
     index: StateIndex, tail: Tail, memory: Memory, until: int | None = None
 ) -> Change | None:
-    """Return what became of a memory up to a moment, None where it holds."""
+    """Return a memory's change up to a moment, None if it holds."""
     latest = _latest(index, tail, memory, until)
     if latest is None:
         return None
@@ -234,13 +233,13 @@ def change_of(
 def _latest(
     index: StateIndex, tail: Tail, memory: Memory, until: int | None, claim: str | None = None
 ) -> tuple[Said, Said, State, float] | None:
-    """Return the surest change of a memory, among those the newest; of one `claim` of it alone."""
+    """Return the surest change of a memory, or of one `claim` in it; the newest among equals."""
     best = None
     for change in _standing(index, tail, memory, until):
         older, newer, _, chance = change
         if claim is not None and older.text != claim:
             continue
-        # "that was based on wrong figures" ends, too, but the figure that holds says more
+        # "that was based on wrong figures" ends it, too, but the current figure says more
         order = chance >= SURE, not parse(newer.text).has("falsified"), newer.at
         if best is None or order > best[0]:
             best = order, change
@@ -248,7 +247,7 @@ def _latest(
 
 
 def _standing(index: StateIndex, tail: Tail, memory: Memory, until: int | None) -> Iterator[Found]:
-    """Yield the changes of a memory up to a moment that nobody took back."""
+    """Yield the changes of a memory up to a moment, without those taken back."""
     restored = max(index.restored.get(memory.id, -1), tail.restored.get(memory.id, -1))
     for change in index.changes(memory):
         _, newer, _, chance = change
@@ -260,7 +259,7 @@ def _standing(index: StateIndex, tail: Tail, memory: Memory, until: int | None) 
 
 
 def holding_text(index: StateIndex, tail: Tail, memory: Memory) -> str:
-    """Return a memory's text, and in place of its sentences that are surely over three dots."""
+    """Return a memory's text, with three dots in place of its sentences that are surely over."""
     text = memory.content
     for older, *_, chance in _standing(index, tail, memory, None):
         if chance >= SURE:
@@ -269,7 +268,7 @@ def holding_text(index: StateIndex, tail: Tail, memory: Memory) -> str:
 
 
 def retraction_of(index: StateIndex, memory: Memory) -> str | None:
-    """Return what a memory quotes only to say that it is over."""
+    """Return the sentence that a memory quotes only to end it."""
     for older, newer, relation, chance in index.changes(memory, made=True):
         quoted, claim = parse(older.text).terms, parse(newer.text)
         if (

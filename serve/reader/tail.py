@@ -1,12 +1,12 @@
 """
 Tail: the events after a snapshot's watermark, laid over it in memory, as they stood at one moment.
 
-Every memory that an event made or changed since is taken out of the snapshot's results (`hidden`)
-and, as it is now, scored here with the same weights: the snapshot's idf and average length. So a
-fresh memory is found at once, a forgotten one is gone at once, and the next build changes neither.
+Every memory that an event made or changed since is taken out of the snapshot's results
+(`hidden_rows`) and its current version scored here with the same weights: the snapshot's idf and
+average length. So a new memory is found at once, a forgotten one is gone at once, and the next
+build changes neither.
 
-A tail never changes: what comes later is in the next one that `LiveTail` gives out, which shares
-its storage.
+A tail never changes: later events are in the next tail of `LiveTail`, which shares its storage.
 """
 
 import math
@@ -38,32 +38,32 @@ from store.plans.staleness import unapply_plan
 from store.text.mentions import Mention
 
 Scores = npt.NDArray[np.float32]
-# slots ascending, their impacts, and how far each holds the term
+# slots ascending, their impacts, and the similarity of the term in each
 Listed = tuple[Places, Scores, Scores]
 
 
 class TermStats(NamedTuple):
-    """What a memory knows of a term."""
+    """A term's statistics in the memory."""
 
     idf: float
     frequency: int  # memories with it, else with a similar one; a changed one may count twice
-    known_share: float  # 1 where a memory holds it, else how similar the most similar one is
-    slots: Places  # live, ascending: that hold it or a similar one
+    known_share: float  # 1 if a memory contains it, else the similarity of the most similar term
+    slots: Places  # live, ascending: those with it or a similar one
     impacts: Scores  # [slots]
-    shares: Scores  # [slots], how far each holds it
+    shares: Scores  # [slots], 1 or the similarity of the term in each
 
 
 _NOTHING = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32)
 _LEAST_RARITY = 0.1  # idf: in a memory of a few notes it may be zero or less
-_KEPT = 1_024  # terms that are kept at hand: one recall asks for each some ten times
+_KEPT = 1_024  # cached terms: one recall asks for each some ten times
 
 
 @dataclass(frozen=True)
 class Tail:
-    """What changed since `rows` and `postings` were built, up to `watermark`.
+    """The changes since `rows` and `postings` were built, up to `watermark`.
 
     Each version of a memory takes a slot; only the newest version's slot is live, [slots]. Other
-    slots score nothing, but may be named where that costs less than leaving them out.
+    slots score nothing, but may be listed if that costs less than leaving them out.
     """
 
     watermark: int
@@ -74,10 +74,10 @@ class Tail:
     live: Mask
     edges: Sequence[Edge]
     people: frozenset[str]
-    terms_once: int  # terms that one live slot holds
+    terms_once: int  # terms in only one live slot
     adopted: tuple[Event, ...]  # policies of the router, oldest first
-    undone: frozenset[str]  # events that count no more
-    restored: Mapping[str, int]  # when memories were said to hold, by id
+    undone: frozenset[str]  # events that no longer count
+    restored: Mapping[str, int]  # when memories were restored, by id
     _slots: Slots
     _vectors: TailVectors
     _rows: MemoryRows
@@ -88,22 +88,22 @@ class Tail:
         return len(self.live)
 
     def find(self, id_: str) -> Memory | None:
-        """Return a memory as it is in this tail, else as it is in the snapshot."""
+        """Return a memory's version in this tail, else in the snapshot."""
         slot = self.slot(id_)
         return self._rows.find(id_) if slot is None else self._slots.memories[slot]
 
     @property
     def source(self) -> object:
-        """What the tails of one storage share."""
+        """An object shared by the tails of one storage."""
         return self._slots
 
     def slot(self, id_: str) -> int | None:
-        """Return the live slot of a memory; None where it did not change since the snapshot."""
+        """Return the live slot of a memory; None if it did not change since the snapshot."""
         slot = self._slots.find(id_, len(self))
         return slot if slot >= 0 else None
 
     def take(self, slots: Sequence[int]) -> list[Memory]:
-        """Return the memories of some slots, in the order asked."""
+        """Return the memories of some slots, in the given order."""
         return [self._slots.memories[slot] for slot in slots]
 
     def edges_of(self, id_: str) -> list[Edge]:
@@ -125,18 +125,18 @@ class Tail:
         return self.take(np.flatnonzero(self.live).tolist())
 
     def predecessors(self, id_: str) -> list[Memory]:
-        """Return those of the current memories whose place a memory took."""
+        """Return the current memories that a memory replaced."""
         slots, counts = self._slots.replaced.first(id_, len(self))
         return self.take(self._live(slots, counts)[0].tolist()) if len(slots) else []
 
     @cached_property
     def columns(self) -> Columns:
-        """What a filter or a weight asks of the slots."""
+        """The columns of the slots, for filters and weights."""
         return self._slots.columns(len(self))
 
     @cached_property
     def hidden_rows(self) -> Places:
-        """The snapshot's rows that do not count any more, ascending."""
+        """The snapshot's rows that no longer count, ascending."""
         rows: Places = np.unique(self.columns["row"]).astype(np.int64)
         return rows[rows >= 0]
 
@@ -150,13 +150,13 @@ class Tail:
 
     @property
     def size(self) -> int:
-        """How many memories there are; one that changed since the snapshot counts twice."""
+        """The number of memories; one that changed since the snapshot counts twice."""
         return self._postings.size + self._count
 
     def term(self, term: str) -> TermStats:
-        """Return what snapshot and tail know of a term.
+        """Return a term's statistics in the snapshot and the tail.
 
-        The idf is the snapshot's; of a word it does not know, what the tail says of it.
+        The idf is the snapshot's; for a word it does not know, the tail's.
         """
         try:
             return self._at_hand[term]
@@ -167,7 +167,7 @@ class Tail:
         if known is not None:
             idf, frequency, known_share = known.idf, known.documents + len(slots), known.share
         else:
-            # a word nobody holds is as rare as can be; an empty memory counts as one of a single
+            # a word in no memory is as rare as can be; an empty memory counts as one of a single
             # note
             holders, documents = max(1, len(slots)), max(1, self.size)
             idf = math.log(documents - holders + 0.5) - math.log(holders + 0.5)
@@ -185,22 +185,22 @@ class Tail:
         return self.term(term).idf
 
     def frequency(self, term: str) -> int:
-        """Return in how many memories a term, else a similar one, occurs; a changed one may count
-        twice.
+        """Return the number of memories with a term, else with a similar one; a changed memory may
+        count twice.
         """
         return self.term(term).frequency
 
     def has(self, term: str) -> bool:
-        """Return whether a memory holds a term itself."""
+        """Return True if a memory contains the term itself."""
         return self._postings.has(term) or bool(len(self._slots_with(term)[0]))
 
     def holders(self, term: str) -> Places:
-        """Return the live slots that hold a term itself, ascending."""
+        """Return the live slots that contain the term itself, ascending."""
         return self._slots_with(term)[0]
 
     @cached_property
     def sample_coverage(self) -> float:
-        """The share of all language like the memory's that its words have been met in."""
+        """The estimated share of running words in texts like the memory's that it contains."""
         if self._postings.size:
             return self._postings.sample_coverage
         return sample_coverage(self.terms_once, int(self.columns["length"][self.live].sum()))
@@ -208,7 +208,7 @@ class Tail:
     def scores(
         self, query: Sequence[str], *, least_idf: float, out: Scores | None = None
     ) -> Scores:
-        """Return the BM25 score of every slot, [slots], written into `out` where it is given.
+        """Return the BM25 score of every slot, [slots], written into `out` if it is given.
 
         Slots that are not live score zero.
         """
@@ -222,8 +222,8 @@ class Tail:
         return scores
 
     def contains(self, terms: Collection[str], slots: Places) -> Scores:
-        """Return how far some slots hold terms, [terms, slots]: 1, or as similar as the most
-        similar that they hold.
+        """Return the share of each term in some slots, [terms, slots]: 1, or the similarity of the
+        most similar term there.
         """
         matrix = np.zeros((len(terms), len(self)), np.float32)
         for row, term in zip(matrix, terms, strict=True):
@@ -238,9 +238,9 @@ class Tail:
         return cosines
 
     def entity_scores(self, mentions: Sequence[Mention]) -> Scores:
-        """Return the weight of the asked entities that every slot names, [slots].
+        """Return the weight of the given entities named in every slot, [slots].
 
-        Each weighs what an entity of one memory weighs in the snapshot: the tail is short.
+        Each weighs as much as an entity of one memory in the snapshot: the tail is short.
         """
         weight = np.float32(math.log1p(max(1, self.size)))
         scores = np.zeros(len(self), np.float32)
@@ -273,7 +273,7 @@ class Tail:
         return holding, impacts[holding], shares[holding]
 
     def _similar(self, term: str) -> list[tuple[str, float]]:
-        """Return the words of the tail that are similar to a term, and how, the likest first."""
+        """Return the tail's words similar to a term with their similarity, most similar first."""
         trigrams, words = similar_terms.trigrams(term), self._slots.words
         if not len(trigrams):
             return []
@@ -286,7 +286,7 @@ class Tail:
         return sorted(pairs, key=lambda similar: (-similar[1], similar[0]))[: similar_terms.MOST]
 
     def _rarity(self, term: str) -> float:
-        """Return the idf of a term itself, as the snapshot has it, else as of one nobody holds."""
+        """Return the snapshot's idf of the term itself, else that of a term in no memory."""
         idf = self._postings.own_idf(term)
         return max(_LEAST_RARITY, math.log(2 * self.size + 1) if idf is None else idf)
 
@@ -306,22 +306,22 @@ class Tail:
 
     @cached_property
     def _average_length(self) -> float:
-        """What lengths are told from: the snapshot's, else the tail's own."""
+        """The reference for lengths: the snapshot's average, else the tail's own."""
         lengths = self.columns["length"][self.live]
         return self._postings.average_length or float(lengths.sum()) / max(1, self._count) or 1.0
 
 
-AT_ONCE = 32 << 10  # characters indexed in a step, some 80 ms: who asks waits for one at most
+AT_ONCE = 32 << 10  # characters indexed in a step, some 80 ms: a question waits for one at most
 BEHIND = 16 << 10  # and behind the answers, which take turns with it
 MOST = 2 << 20  # characters indexed before the next build: each takes some 40 bytes of memory
 
 
 class LiveTail:
-    """What changed since `rows` and `postings` were built. One thread extends it at a time.
+    """The changes since `rows` and `postings` were built. One thread extends it at a time.
 
-    All events are applied at once, so what was forgotten is gone; texts are indexed in steps
-    (`grow`), the newest first, up to `MOST`; of a long one the beginning. The tails it gave out
-    stay as they were: they share its storage, which only grows.
+    All events are applied at once, so forgotten memories are gone; texts are indexed in steps
+    (`grow`), the newest first, up to `MOST`; of a long text only the beginning. Earlier tails stay
+    as they were: they share its storage, which only grows.
     """
 
     def __init__(
@@ -333,10 +333,10 @@ class LiveTail:
         watermark: int = 0,
         log: EventLog | None = None,
     ) -> None:
-        """`log` is asked what counts of the memories that a plan touched which was undone."""
+        """`log` has the events that still count for memories touched by an undone plan."""
         self.watermark = self._since = watermark
         self._log = log
-        self._newest: int | None = None  # of the clocks so far; asked where other homes' events are
+        self._newest: int | None = None  # of the clocks so far; read if other homes' events are in
         self._changes = 0  # events applied that were no receipts
         self._rows, self._postings = rows, postings
         self._fold = Fold(beneath=rows)
@@ -347,18 +347,18 @@ class LiveTail:
         self._bytes = 0  # of the texts that were added
         self._indexed = 0  # characters
         self._cut = 0  # memories of which only the beginning was indexed
-        self._waiting: dict[str, None] = {}  # ids of what is not indexed, the newest last
+        self._waiting: dict[str, None] = {}  # ids of the unindexed memories, the newest last
         self._adopted: tuple[Event, ...] = ()
         self._undone: frozenset[str] = frozenset()
         self._restored: dict[str, int] = {}
 
     @property
     def width(self) -> int:
-        """Of the vectors; 0 where their model had not answered when this tail was begun."""
+        """The width of the vectors; 0 if their model had not answered when this tail was begun."""
         return self._vectors.width
 
     def extend(self, events: Iterable[Event]) -> list[str]:
-        """Apply events in order, indexing one step's texts; return what could not be, in words."""
+        """Apply events in order, indexing one step's texts; return the failures, in words."""
         changed: dict[str, None] = {}
         damage: list[str] = []
         before, late = self.watermark, False
@@ -398,7 +398,7 @@ class LiveTail:
         return damage
 
     def _is_late(self, event: Event) -> bool:
-        """Return whether an event was written before others that arrived earlier."""
+        """Return True if an event was written before others that arrived earlier."""
         if not merging.is_folded(event):
             return False
         assert self._log is not None
@@ -409,7 +409,7 @@ class LiveTail:
         return late or merging.is_overtaken(self._log, event)
 
     def _fold_late(self, after: int) -> list[str]:
-        """Fold anew what late events after a seq are about; return the ids of what changed."""
+        """Refold the subjects of late events after a seq; return the changed memories' ids."""
         assert self._log is not None
         self._edges = ()
         ids = merging.late_subjects(self._log, after, self.watermark)
@@ -418,8 +418,8 @@ class LiveTail:
         return self._fold.anew(ids, events, self._since)
 
     def grow(self) -> bool:
-        """Index one step of the texts that wait, the newest first; return whether others still may
-        be: none once `MOST` are.
+        """Index one step of the waiting texts, newest first; return True if more may be indexed:
+        none once `MOST` characters are.
         """
         until = self._indexed + BEHIND
         while self._waiting and self._indexed < until:
@@ -451,7 +451,7 @@ class LiveTail:
         )
 
     def embed_ahead(self) -> None:
-        """Make vectors before anybody asks for them, where that is cheap."""
+        """Make vectors before the first query, if that is cheap."""
         self._vectors.embed_ahead()
 
     def _add(self, memory: Memory, *, is_indexed: bool) -> None:
@@ -459,7 +459,7 @@ class LiveTail:
         if is_indexed:
             self._indexed += _size(memory)
             self._cut += len(memory.text) > LONGEST
-        elif memory.state not in UNSEEN:  # which nobody finds, indexed or not
+        elif memory.state not in UNSEEN:  # never found, indexed or not
             self._waiting[memory.id] = None
         older = self._slots.newest.get(memory.id)
         if older is None:
@@ -476,5 +476,5 @@ class LiveTail:
 
 
 def _size(memory: Memory) -> int:
-    """Return how many characters of a memory are to be indexed."""
+    """Return the number of a memory's characters to index."""
     return min(len(memory.text), LONGEST)

@@ -2,9 +2,9 @@
 Storage of the tail: its memories by slot, and their terms, columns and vectors.
 
 Each version of a memory has a slot: one that changes takes a new slot, and the old one stays for
-readers that still answer from it. One thread appends while any number of readers use what was there
-before: a reader keeps the length it was given and never looks beyond it, and nothing before that
-length changes or moves. So neither side waits for the other.
+readers that still answer from it. One thread appends while any number of readers use the earlier
+slots: a reader keeps its length and never looks beyond it, and nothing before that length changes
+or moves. So neither side waits for the other.
 """
 
 import threading
@@ -42,7 +42,7 @@ _NO_SLOTS, _NO_COUNTS = np.empty(0, np.int64), np.empty(0)
 
 
 class Records:
-    """Records of one structured type, in the order of their adding."""
+    """Records of one structured type, in the order of insertion."""
 
     def __init__(self, dtype: np.dtype[np.void]) -> None:
         self._array = np.zeros(64, dtype)
@@ -55,19 +55,19 @@ class Records:
         if self._length == len(self._array):
             grown = np.zeros(2 * self._length, self._array.dtype)
             grown[: self._length] = self._array
-            self._array = grown  # who reads the old one keeps it
+            self._array = grown  # readers of the old array keep it
         self._array[self._length] = values
         self._length += 1
 
     def first(self, length: int) -> npt.NDArray[np.void]:
-        """Return the first records, [length]; not to be changed."""
+        """Return the first records, [length]; read-only."""
         return self._array[:length]
 
 
 class Lists:
-    """By key, the slots it was added for, ascending, and a count with each.
+    """The slots of each key, ascending, with a count for each slot.
 
-    `once` is how many keys stand for one slot that was not dropped.
+    `once` is the number of keys with only one slot that was not dropped.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Lists:
         self._dropped: dict[str, int] = {}
 
     def add(self, slot: int, counts: Mapping[str, int]) -> list[str]:
-        """Append a slot, greater than those before, to some keys; return those that are new."""
+        """Append a slot, greater than those before, to some keys; return the new keys."""
         lists, new, packed = self._lists, [], slot << 32
         for key, count in counts.items():
             slots = lists.get(key)
@@ -89,14 +89,14 @@ class Lists:
         return new
 
     def drop(self, keys: Iterable[str]) -> None:
-        """Count one slot less for some keys; their lists stay as they are."""
+        """Decrease the slot count of some keys; their lists stay as they are."""
         for key in keys:
             dropped = self._dropped[key] = self._dropped.get(key, 0) + 1
             size = len(self._lists[key]) - dropped
             self.once += (size == 1) - (size == 0)
 
     def first(self, key: str, length: int) -> tuple[SlotNumbers, Counts]:
-        """Return the slots below `length` that a key was added for, and their counts."""
+        """Return a key's slots below `length`, and their counts."""
         numbers = self._lists.get(key)
         if numbers is None:
             return _NO_SLOTS, _NO_COUNTS
@@ -128,7 +128,7 @@ class Matrix:
         out[len(blocks) * _BLOCK :] = 0.0
 
 
-LONGEST = 16 << 10  # characters of a memory that are looked at before the next build: some 40 ms
+LONGEST = 16 << 10  # characters of a memory that are indexed before the next build: some 40 ms
 
 Places = npt.NDArray[np.int64]
 
@@ -137,7 +137,7 @@ _CODED = (*_WORDS, "speaker")
 _coded_values = attrgetter(*_WORDS)
 _RECORD = np.dtype(
     [
-        ("row", np.int32),  # the snapshot's, of an older version; -1: it has none
+        ("row", np.int32),  # the snapshot's, of an older version; -1 for none
         ("seq", np.int64),  # of the event that recorded it
         ("length", np.int32),  # in terms
         ("created_at", np.int64),
@@ -156,10 +156,10 @@ _RECORD = np.dtype(
 
 
 class Slots:
-    """All slots there are. `newest` is by memory, `older` by slot: its memory's one before, or -1.
+    """All slots. `newest` is by memory, `older` by slot: its memory's slot before, or -1.
 
-    `terms`, `tags`, `names` (of who and what is mentioned, in folded case) and `replaced` (by the
-    id of what took a memory's place) list the slots that hold them.
+    `terms`, `tags`, `names` (of mentioned entities, in folded case) and `replaced` (by the id of
+    the replacing memory) list the slots for each key.
     """
 
     def __init__(self) -> None:
@@ -168,9 +168,9 @@ class Slots:
         self.older: list[int] = []
         self.terms, self.tags, self.names, self.replaced = Lists(), Lists(), Lists(), Lists()
         self.words: list[str] = []  # different terms, by number
-        self._trigrams: dict[int, array[int]] = {}  # the numbers of the words that hold each
-        self._trigram_counts = array("B")  # how many different ones each word has
-        self.people: frozenset[str] = frozenset()  # who said something
+        self._trigrams: dict[int, array[int]] = {}  # the numbers of the words with each
+        self._trigram_counts = array("B")  # the number of different trigrams of each word
+        self.people: frozenset[str] = frozenset()  # the speakers
         self._records = Records(_RECORD)
         self._are_indexed: list[bool] = []
         self._codes: dict[str, dict[str, int]] = {name: {} for name in _CODED}
@@ -179,9 +179,9 @@ class Slots:
         return len(self._records)
 
     def add(self, memory: Memory, row: int | None, *, is_indexed: bool = True) -> int:
-        """Append a version of a memory that lies in the snapshot's `row`; return its slot.
+        """Append a version of a memory, in the snapshot's `row` if any; return its slot.
 
-        One that is not indexed costs next to nothing, and is found by no word of its text.
+        A memory that is not indexed costs next to nothing, and is found by no word of its text.
         """
         slot = len(self.memories)
         older = self.newest.get(memory.id, -1)
@@ -205,19 +205,19 @@ class Slots:
         self.memories.append(memory)
         self.older.append(older)
         self._are_indexed.append(is_indexed)
-        self.newest[memory.id] = slot  # last: from here on it is found by its id
+        self.newest[memory.id] = slot  # last: from now on it is found by its id
         return slot
 
     def similar(self, trigrams: similar_terms.Codes) -> tuple[SlotNumbers, similar_terms.Shares]:
-        """Return the numbers of the words that are similar to one, ascending, and their shares.
+        """Return the numbers of the words similar to one, ascending, and their shares.
 
-        The word, of which the `trigrams` are, is among them with 1.
+        The word with these `trigrams` is itself among them, with 1.
         """
         filed = map(self._trigrams.get, trigrams.tolist())
         # copied in one step: a buffer given out would keep the writer from appending
         holders = b"".join([numbers.tobytes() for numbers in filed if numbers is not None])
         shared = np.bincount(np.frombuffer(holders, np.uint32))
-        words = np.flatnonzero(3 * shared >= len(trigrams))  # the least that similarity can do with
+        words = np.flatnonzero(3 * shared >= len(trigrams))  # the least that counts as similar
         counts = np.frombuffer(self._trigram_counts.tobytes(), np.uint8)[words]
         shares = similar_terms.similarity(shared[words], len(trigrams), counts)
         is_similar = shares >= similar_terms.LEAST
@@ -231,7 +231,7 @@ class Slots:
         return slot
 
     def row(self, slot: int) -> int | None:
-        """Return the snapshot's row of a slot's memory, if it has one."""
+        """Return the snapshot's row of a slot's memory, None if it has none."""
         row = int(self._records.first(slot + 1)["row"][slot])
         return row if row >= 0 else None
 
@@ -263,7 +263,7 @@ class Slots:
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """The first slots as columns, [slots] each; asked as the snapshot's rows are."""
+    """The first slots as columns, [slots] each, with the interface of the snapshot's rows."""
 
     records: npt.NDArray[np.void]
     codes: dict[str, dict[str, int]]
@@ -278,36 +278,36 @@ class Columns(msgspec.Struct, frozen=True):
         return self["created_at"]
 
     def active_at(self, now: int) -> Mask:
-        """Return which are active and not expired at a moment."""
+        """Return a mask of the slots active and not expired at a moment."""
         return self.equal("state", (ACTIVE,)) & (self["expires_at"] > now)
 
     def holds_at(self, at: int) -> Mask:
-        """Return which held at a moment; one that nobody finds never did."""
+        """Return a mask of the slots that held at a moment; hidden memories never did."""
         ends = np.minimum(self["ended_at"], self["expires_at"])
         mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
         return mask
 
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
-        """Return where a column of codes stands for one of the values."""
+        """Return a mask of the slots whose column has one of the values."""
         codes = self.codes[name]
         return np.isin(self[name], [codes[value] for value in wanted if value in codes])
 
     def values_with(self, name: str, part: str) -> list[str]:
-        """Return the values of a column of codes that have a text in them."""
+        """Return the values of a column that contain a text."""
         return [value for value in list(self.codes[name]) if part in value]
 
     def lacks(self, name: str) -> Mask:
-        """Return where a column of codes stands for nothing."""
+        """Return a mask of the slots without a value in a column."""
         mask: Mask = self[name] < 0
         return mask
 
     def column_values(self, name: str, slots: Places) -> list[str | None]:
-        """Return what the codes of some slots stand for."""
-        values = [*self.codes[name], None]  # -1 stands for nothing
+        """Return the values of a column for some slots."""
+        values = [*self.codes[name], None]  # -1 is None
         return [values[code] for code in self[name][slots].tolist()]
 
     def with_tags(self, tags: Sequence[str]) -> Mask:
-        """Return which carry every tag."""
+        """Return a mask of the slots with every tag."""
         mask = np.ones(len(self.records), np.bool_)
         for tag in dict.fromkeys(tags):
             has = np.zeros(len(mask), np.bool_)
@@ -319,7 +319,7 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 def aliases(mention: Mention) -> frozenset[str]:
-    """Return all that a mentioned entity may be called, in folded case."""
+    """Return all names of a mentioned entity, in folded case."""
     name = mention.name.casefold()
     return frozenset((name, mention.alias.casefold(), *short_names(mention.kind, name)))
 
@@ -327,15 +327,15 @@ def aliases(mention: Mention) -> frozenset[str]:
 # Changed memories that a local model embeds before the next build, the first ones: at some 10 ms
 # each, and 60 for a long one, the first recall after a start may wait for all of them.
 MOST_EMBEDDED = 32
-_BATCH = 256  # texts a call of a cheap model
+_BATCH = 256  # texts per call of a cheap model
 
 
 class TailVectors:
     """Vectors by slot, made when the first query needs them.
 
-    So writing costs no embedding. Of a model that costs milliseconds a text only the first few
-    changed memories are embedded before the next build; of a remote one, none. One thread adds, any
-    number ask.
+    So writing costs no embedding. With a model that takes milliseconds per text, only the first few
+    changed memories are embedded before the next build; with a remote one, none. One thread adds,
+    any number query.
     """
 
     def __init__(
@@ -345,14 +345,14 @@ class TailVectors:
         self._whole = Matrix(embedder.dimension)
         self._numbers: dict[str, int] = {}  # by memory, in the order of their first change
         self._waiting: list[int] = []  # slots
-        self._embedding = threading.Lock()  # who asks meanwhile waits for the same vectors
+        self._embedding = threading.Lock()  # other queries meanwhile wait for the same vectors
 
     @property
     def width(self) -> int:
         return self._whole.width
 
     def add(self, slot: int, memory: Memory, row: int | None) -> None:
-        """Take in the slot of a memory that lies in the snapshot's `row`."""
+        """Add the slot of a memory, in the snapshot's `row` if any."""
         if self._embedder.is_cheap:
             self._waiting.append(slot)
             return
@@ -372,7 +372,7 @@ class TailVectors:
             self._whole.dots(query, out)
 
     def embed(self) -> None:
-        """Embed what waits; what a failing model leaves waits on."""
+        """Embed the waiting slots; if the model fails, the rest keep waiting."""
         if not self._waiting or self._embedder.dimension != self._whole.width:
             return
         many = _BATCH if self._embedder.is_cheap else 1
@@ -387,12 +387,12 @@ class TailVectors:
                 del self._waiting[: len(batch)]
 
     def embed_ahead(self) -> None:
-        """Embed before anybody asks, where that is cheap."""
+        """Embed before the first query, if that is cheap."""
         if self._embedder.is_cheap:
             self.embed()
 
     def _snapshot_vector(self, memory: Memory, row: int | None) -> Vectors | None:
-        """Return the vector a memory has in the snapshot, where its text is still the same."""
+        """Return a memory's vector in the snapshot, None if its text has changed."""
         if self._built is None or row is None or self._rows.text_hash(row) != memory.text_hash:
             return None
         vector = self._built.floats(row)

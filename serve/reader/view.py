@@ -1,7 +1,7 @@
 """
-View: one state of the memory to answer from, and what is read from it without a question.
+View: one state of the memory to answer from, and its reads that need no question.
 
-Documents are numbered through: first the snapshot's rows, then the tail's slots.
+Documents are numbered consecutively: first the snapshot's rows, then the tail's slots.
 """
 
 from collections import deque
@@ -43,7 +43,7 @@ class CurrentInsights:
 
     @classmethod
     def of(cls, snapshots: Snapshots, tail: Tail) -> "CurrentInsights":
-        """Return the insights that stand; one that changed since the build is that of the tail."""
+        """Return the current insights; the tail's version of those that changed since the build."""
         built = snapshots.insights.documents if snapshots.insights else _NO_INSIGHTS
         if len(built) and len(tail.hidden_rows):
             built = built[~np.isin(built, tail.hidden_rows)]
@@ -53,7 +53,7 @@ class CurrentInsights:
         return cls(np.concatenate([built, fresh]), snapshots, tail)
 
     def apart(self, passing: Mask) -> tuple[Mask, Docs]:
-        """Return a mask without the insights, and those of them that it lets pass, ascending."""
+        """Return a mask without the insights, and the insights that it passes, ascending."""
         if not len(self.docs):
             return passing, _NO_INSIGHTS
         mask = passing.copy()
@@ -61,15 +61,15 @@ class CurrentInsights:
         return mask, self.docs[passing[self.docs]]
 
     def among(self, docs: Docs) -> Mask:
-        """Return which of some documents are insights, [docs]."""
+        """Return a mask of the insights among some documents, [docs]."""
         if not len(self.docs):
             return np.zeros(len(docs), np.bool_)
         return np.isin(docs, self.docs)
 
     def sources(self, doc: int) -> list[int]:
-        """Return the rows of what an insight was made of, and of those without one the slots.
+        """Return the documents of an insight's sources: the row, or the slot if it has no row.
 
-        A source that changed since the build is named by its row all the same.
+        A source that changed since the build is still named by its row.
         """
         rows, of = self.snapshots.rows, self.snapshots.insights
         if doc < len(rows):
@@ -91,15 +91,15 @@ class View:
 
     snapshots: Snapshots
     tail: Tail
-    damage: tuple[str, ...] = ()  # what of the log could not be read
-    qdrant: QdrantSearch | None = None  # who searches a copy of the vectors, where one is asked
-    past_moment: int | None = None  # of a receipt whose recall is asked again
+    damage: tuple[str, ...] = ()  # the unreadable parts of the log, in words
+    qdrant: QdrantSearch | None = None  # searches a copy of the vectors, if configured
+    past_moment: int | None = None  # of a receipt whose recall is repeated
 
     @property
     def moment(self) -> int:
-        """When it is for the ages of memories, microseconds UTC: no clock decides that.
+        """The reference time for the ages of memories, microseconds UTC, not from a clock.
 
-        The time of what was built last; before the first build, of the tail's newest change.
+        The time of the last build; before the first build, of the tail's newest change.
         """
         if self.past_moment is not None:
             return self.past_moment
@@ -109,17 +109,17 @@ class View:
 
     @property
     def embedder(self) -> Embedder:
-        """The model that made the vectors there are, and makes those of questions."""
+        """The model that made the stored vectors, and makes those of questions."""
         return self.snapshots.embedder
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What of the memory could not be used, in words."""
+        """The unusable parts of the memory, in words."""
         return (*self.snapshots.notices, *self.damage, *self._tail_notices)
 
     @property
     def _tail_notices(self) -> Iterator[str]:
-        """What of the tail is not indexed, in words."""
+        """The unindexed parts of the tail, in words."""
         if many := self.tail.waiting:
             yield (
                 f"{many} new memories are not found by their words yet: they are indexed behind "
@@ -130,7 +130,7 @@ class View:
 
     @property
     def size(self) -> int:
-        """How many documents there are: rows and slots."""
+        """The number of documents: rows and slots."""
         return len(self.snapshots.rows) + len(self.tail)
 
     @cached_property
@@ -148,16 +148,16 @@ class View:
         return index
 
     def read_changes(self) -> None:
-        """Compare the tail's claims with the earlier ones, which the first question would do."""
+        """Compare the tail's claims with the earlier ones, before the first question has to."""
         self._state.extend(self.tail)
 
     def change_of(self, memory: Memory, until: int | None = None) -> Change | None:
-        """Return what became of a memory by later claims, up to a moment; None where it holds."""
+        """Return a memory's change by later claims, up to a moment; None if it holds."""
         return change_of(self._state, self.tail, memory, until)
 
     def is_over(self, memory: Memory) -> bool:
-        """Return whether what a memory says is surely over, and little else is in it; of a rule
-        only its user says so.
+        """Return True if most of a memory's text is surely over; never for a rule, which only its
+        user ends.
         """
         change = self.change_of(memory) if role(memory) != "rule" else None
         return change is not None and change.is_sure and change.is_whole
@@ -167,21 +167,21 @@ class View:
         return holding_text(self._state, self.tail, memory)
 
     def ends_others(self, memory: Memory) -> bool:
-        """Return whether some earlier memory is surely over by this one."""
+        """Return True if this memory surely ends an earlier one."""
         return any(chance >= SURE for *_, chance in self._state.changes(memory, made=True))
 
     def retraction_of(self, memory: Memory) -> str | None:
-        """Return what a memory quotes only to say that it is over."""
+        """Return the sentence that a memory quotes only to end it."""
         return retraction_of(self._state, memory)
 
     def policy(self, at: int | None = None) -> Policy:
-        """Return what the router serves, or served at a moment in microseconds: what was adopted
-        last, built or not, and not undone.
+        """Return the router's policy, now or at a moment in microseconds: the last one adopted,
+        built or not, and not undone.
         """
         return self.snapshots.policy(at, self.tail.adopted, self.tail.undone)
 
     def select(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
-        """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
+        """Return the snapshot's memories under a mask, [rows], and the tail's accepted ones."""
         rows = np.setdiff1d(np.flatnonzero(mask), self.tail.hidden_rows)
         return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
 
@@ -190,12 +190,12 @@ MOST_SUPERSEDED = 5  # memories
 
 
 class Superseded(msgspec.Struct, frozen=True):
-    """Who was replaced by whom, in one view."""
+    """The superseded memories of one view."""
 
     view: View
 
     def by(self, id_: str, conditions: Filter) -> tuple[Memory, ...]:
-        """Return the nearest few that a memory stands for; forgotten and archived ones are none."""
+        """Return the nearest few memories that a memory replaced, no forgotten or archived ones."""
         memories: dict[str, Memory] = {}
         waiting = deque([id_])
         while waiting and len(memories) < MOST_SUPERSEDED:
@@ -206,7 +206,7 @@ class Superseded(msgspec.Struct, frozen=True):
         return tuple(list(memories.values())[:MOST_SUPERSEDED])
 
     def directly(self, id_: str) -> list[Memory]:
-        """Return what a memory itself took the place of, in whatever state, newest first."""
+        """Return the memories that a memory directly replaced, in any state, newest first."""
         tail, built = self.view.tail, self.view.snapshots.rows
         rows = [row for row in built.predecessor_rows(id_) if not tail.is_hidden(row)]
         found = [*tail.predecessors(id_), *(built.take(rows) if rows else ())]
@@ -224,10 +224,10 @@ def _may_show(memory: Memory, conditions: Filter) -> bool:
 
 
 def newest(view: View, conditions: Filter, limit: int, state: str = ACTIVE) -> list[Memory]:
-    """Return the newest memories in a state that pass, snapshot's and tail's together.
+    """Return the newest passing memories in a state, of the snapshot and the tail together.
 
-    Newest first by `created_at`, then by the order of recording. Episodes only where their kind is
-    asked for.
+    Newest first by `created_at`, then by the order of recording. Episodes are included only if the
+    conditions name kinds.
     """
     rows = view.snapshots.rows
     mask = conditions.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
@@ -251,6 +251,6 @@ def _is_wanted(memory: Memory, conditions: Filter, state: str) -> bool:
         return False
     if state == ACTIVE:
         return conditions.accepts(memory)
-    # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
+    # `Filter` never lets a forgotten memory pass; here its other conditions apply to any state
     active = replace(memory, state=ACTIVE, ended_at=None, expires_at=None)
     return memory.state == state and conditions.accepts(active)

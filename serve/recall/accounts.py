@@ -1,11 +1,10 @@
 """
-One account of a thing: its last change, or its beginning, first among what a question found.
+One account of a thing: its last change, or its beginning, placed first among the hits.
 
 "Is the old exporter still around?", "who has the pager now?", "when did we add it?" are answered
-by one memory of a thing, and others say more of its words. Of the hits that are about the thing as
-much as the best, the newest that announces a change takes the first place, else the newest of what
-was laid down; or the oldest where its beginning is asked for. Nothing is found by this that was not
-found before.
+by one memory of a thing, while others have more of its words. Of the hits that are about the thing
+as much as the best, the newest that announces a change takes the first place, else the newest
+record; or the oldest if its beginning is asked for. This adds no hits.
 """
 
 import re
@@ -31,9 +30,9 @@ def place_first(
     account: Account, weights: Mapping[str, float], memories: Sequence[Memory]
 ) -> int | None:
     """Return the place of the memory that answers for a thing's last change or its beginning, by
-    the `weights` of the terms that name it; None where none of them does.
+    the `weights` of the terms that name it; None if none of them does.
     """
-    # in a conversation many say when they did something: none of that is the account of a thing
+    # turns of conversations often mention a time, but are no accounts of a thing
     parts = [
         [] if memory.kind == "raw_turn" else [*map(_terms, _claims(memory))] for memory in memories
     ]
@@ -61,7 +60,7 @@ def place_first(
 
 
 def _announces_change(memory: Memory, weights: Mapping[str, float]) -> bool:
-    """Return whether a sentence about the thing, or the one beside it, announces a change."""
+    """Return True if a sentence about the thing, or one beside it, announces a change."""
     read = _claims(memory)
     return any(
         any(claim.has(cue) for cue in _ENDS) or _OVER.search(claim.text) is not None

@@ -1,9 +1,9 @@
 """
 Query analysis: a question's words and their weight, its people, identifiers, times and vector.
 
-A person's name says whose words are wanted, not what they are about: as a word it would find every
-turn in which somebody is greeted by it. So names are taken out of the topic, and so is a time: no
-memory holds "last week".
+A person's name selects a speaker, not a topic: as a word it would find every turn in which that
+person is greeted. So names are removed from the topic, and so are times: no memory contains "last
+week".
 """
 
 import re
@@ -112,7 +112,7 @@ _CHANNELS: dict[str, tuple[str, ...]] = {
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked, and under which settings."""
+    """A query and its settings."""
 
     text: str
     filter: Filter
@@ -124,7 +124,7 @@ class Question(msgspec.Struct, frozen=True):
     min_confidence: float = 0.0
     min_score: float = 0.0
     explain: bool = False
-    router: Router | None = None  # None: asked as it stands
+    router: Router | None = None  # None: not routed
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
@@ -151,23 +151,23 @@ class Analysis(msgspec.Struct, frozen=True):
     names: list[str]  # terms of the names
     weights: dict[str, float]  # idf of each different term of the topic
     people: frozenset[str]
-    mentions: tuple[Mention, ...]  # with its plain words where the question is by entities
-    entities: list[int]  # those of them that the snapshot knows, where they are wanted
+    mentions: tuple[Mention, ...]  # with its plain words if the question is by entities
+    entities: list[int]  # those known to the snapshot, if they are used
     vector: npt.NDArray[np.float32] | None
     is_foreign: bool  # to the model: it has read little of the question's language
     language: str | None  # ISO 639-1
     identifiers: tuple[str, ...]
     issues: tuple[str, ...]  # numbers of issues and pull requests
-    interval: Interval | None  # the time it speaks of
-    lists_time: bool  # it asks for whatever there is of that time
-    kinds: frozenset[str]  # of memories that its words name, where it lists a time
-    account: Account | None  # what it asks of a thing's history
-    removal: frozenset[str]  # terms that ask when or why something was taken away; none: no such
+    interval: Interval | None  # the time it mentions
+    lists_time: bool  # True if it asks for all memories of that time
+    kinds: frozenset[str]  # of memories named by its words, if it lists a time
+    account: Account | None  # the part of a thing's history it asks for
+    removal: frozenset[str]  # terms that ask when or why something was removed; may be empty
     answer_type: AnswerType | None
-    task_mode: TaskMode | None  # what the asker is at
+    task_mode: TaskMode | None  # the caller's task
 
     def to_json(self) -> dict[str, Any]:
-        """The findings from the words, as plain values; what was not found is left out."""
+        """Return the findings from the words as plain values, without empty ones."""
         when = self.interval
         payload: dict[str, Any] = {
             "language": self.language,
@@ -201,7 +201,7 @@ def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
     )
     kinds = kinds_named(said) if lists_time else frozenset()
     if when is not None and not lists_time and (when.is_date or not _has_any(view, question, when)):
-        # texts say it too: a date, or "last year" of another day; but none must
+        # texts may contain these words too (a date, or "last year" of another day), but need not
         who, about = split_names(asked, _people_by_name(view))
         dates = {t for t in tokenizer.terms(when.words) if not view.tail.frequency(t)}
         terms, said = (
@@ -219,7 +219,7 @@ def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
     topic = _rarest(view, said)
     title = _title(about)
     joined = [term for term in written_as_one if view.tail.has(term)]
-    removal = frozenset() if title else removal_asked(topic, asked)  # what is pasted asks nothing
+    removal = frozenset() if title else removal_asked(topic, asked)  # a pasted text asks nothing
     about_it = [term for term in topic if term not in removal]
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
@@ -258,7 +258,7 @@ def _plain_names(asked: str, found: Sequence[Mention]) -> list[Mention]:
 
 
 def _has_any(view: View, question: Question, when: Interval) -> bool:
-    """Return whether a memory that may come back was made in a time."""
+    """Return True if a memory that passes the filter was made in a time."""
     conditions = replace(question.filter, since=when.since, until=when.until)
     return bool(view.masks.of(conditions).any())
 
@@ -271,7 +271,7 @@ def _people_by_name(view: View) -> dict[str, set[str]]:
 
 
 def _rarest(view: View, terms: list[str]) -> list[str]:
-    """Return the terms a long question is asked by: those that memories hold first, by rarity."""
+    """Return the search terms of a long question: first those in memories, by rarity."""
     different = dict.fromkeys(terms)  # in their order, so that equals fall alike in every process
     if len(different) <= MAX_TERMS:
         return terms
@@ -284,16 +284,16 @@ def _rarest(view: View, terms: list[str]) -> list[str]:
 
 
 def _title(asked: str) -> str:
-    """Return the first line of a text that has more lines, empty where it is the only one.
+    """Return the first line of a text of several lines, empty for a single line.
 
-    An issue, a mail or a report says first what it is about, and its code and logs outnumber that.
+    An issue, a mail or a report begins with its topic, which its code and logs outnumber.
     """
     title, _, others = asked.strip().partition("\n")
     return title if others.strip() else ""
 
 
 def _title_terms(title: str, topic: list[str]) -> list[str]:
-    """The terms that a title adds to a topic that holds its terms already."""
+    """Return the terms that a title adds to a topic that has its terms already."""
     held = frozenset(topic)
     return [term for term in dict.fromkeys(tokenizer.terms(title)) if term in held] * TITLE
 
@@ -301,7 +301,7 @@ def _title_terms(title: str, topic: list[str]) -> list[str]:
 def _embed(
     asked: str, question: Question, embedder: Embedder, notices: list[str]
 ) -> npt.NDArray[np.float32] | None:
-    """The question's vector; None where none is wanted, or the model does not know its script."""
+    """Return the question's vector; None if not needed, or if the model lacks its script."""
     if not question.wants("vector") or (question.mode == "auto" and not embedder.knows(asked)):
         return None
     try:

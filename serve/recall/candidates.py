@@ -1,15 +1,15 @@
 """
-Candidates: the documents that may answer a question, by what the channels say of them.
+Candidates: the documents that may answer a question, by their scores in the channels.
 
 Documents are numbered through: first the snapshot's rows, then the tail's slots. A filter is
 applied before any ranking is cut. Insights are searched apart, so that they take no other
 document's place.
 
-A channel is what the words, the vectors or the entities of a question say of every document.
+A channel scores every document by the words, the vectors or the entities of a question.
 
-Arrays as long as the memory are borrowed from `Scratch` and go back when the evidence is gathered:
+Arrays as long as the memory are borrowed from `Scratch` and returned when the evidence is gathered:
 a fresh array of a million scores costs as much as filling it, since the system hands out its pages
-one by one, and one that was used a moment ago may still lie in the processor's cache.
+one by one, and a recently used array may still be in the processor's cache.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from store.index.vector_scan import Scan
 Scores = npt.NDArray[np.float32]
 
 _DAY = 86_400_000_000  # microseconds
-LEAST = 0.025  # below it a vector says nothing
+LEAST = 0.025  # lower evidence of a vector is ignored
 _ROUNDING = 1e-6  # of a cosine
 _NO_DOCS = np.empty(0, np.int64)
 _KEPT = 4  # arrays; more are lent where more recalls run at once, and not kept
@@ -42,7 +42,7 @@ _free: list[Scores] = []
 def open_channels(
     view: View, question: Question, analysis: Analysis, topic: Scores, scratch: "Scratch"
 ) -> dict[str, "Channel"]:
-    """Return every channel that has something to say; `topic` are the topic's BM25 scores."""
+    """Return every channel that applies to the question; `topic` are the topic's BM25 scores."""
     channels: dict[str, Channel] = {}
     if question.wants("lexical") and (analysis.topic or analysis.names):
         words = topic
@@ -64,9 +64,9 @@ def open_channels(
 
 
 class Channel(Protocol):
-    """What one channel says of every document."""
+    """The scores of one channel for every document."""
 
-    least: ClassVar[float]  # a score says something over it
+    least: ClassVar[float]  # only scores above it count
 
     def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]: ...
 
@@ -74,7 +74,7 @@ class Channel(Protocol):
 
 
 class ScoreChannel(msgspec.Struct, frozen=True):
-    """A channel that has the score of every document at hand, [rows + slots]."""
+    """A channel with the computed score of every document, [rows + slots]."""
 
     scores: Scores
     least: ClassVar[float] = 0.0
@@ -88,7 +88,7 @@ class ScoreChannel(msgspec.Struct, frozen=True):
 
 
 class Nearness:
-    """How near each document's vector is to the query's, computed only where it matters.
+    """The nearness of each document's vector to the query's, computed only where needed.
 
     It is the calibrated cosine. Calibration keeps the order, so the best are found by cosine and
     only they are calibrated.
@@ -104,11 +104,11 @@ class Nearness:
         self._calibration = view.snapshots.calibration
         self._view = view
         self.notice = ""  # why the copy of the vectors was not searched
-        # rows, ascending, and their cosines: the best are asked for again
+        # rows, ascending, and their cosines: those of the best are needed again
         self._weighed = _NO_DOCS, np.empty(0, np.float32)
 
     def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]:
-        """Return up to `k` documents whose mask is set and that are near, best first; how near."""
+        """Return up to `k` near documents whose mask is set, best first, and their nearness."""
         unrelated, related = self._calibration.unrelated, self._calibration.related
         above = unrelated + LEAST * 2.0 * (related - unrelated) - _ROUNDING
         docs = top_k(self._fresh, mask[self._rows :], k, above=above)
@@ -164,7 +164,7 @@ def bm25_scores(view: View, terms: Sequence[str], scratch: "Scratch") -> Scores:
 
 
 class Scratch:
-    """What one recall borrows; all of it goes back at the end, so keep no view of it."""
+    """The arrays borrowed by one recall; all are returned at the end, so keep no view of them."""
 
     def __init__(self) -> None:
         self._lent: list[Scores] = []
@@ -182,7 +182,7 @@ class Scratch:
         del _free[_KEPT:]
 
     def array(self, size: int) -> Scores:
-        """Return an array [size] that holds anything."""
+        """Return an uninitialised array [size]."""
         try:
             array = _free.pop()
         except IndexError:
@@ -193,32 +193,32 @@ class Scratch:
         return array[:size]
 
 
-# the least candidates of a channel; what vectors alone find is seldom below the first few
+# the least candidates of a channel; documents found by vectors alone are mostly the first few
 WINDOWS = {"lexical": 200, "vector": 50, "entity": 200, "time": 200}
-INSIGHTS_SEARCHED = 1_024  # the newest: bounds what a question costs
+INSIGHTS_SEARCHED = 1_024  # the newest: bounds the cost of a question
 MOST_INSIGHTS = 16  # that each channel adds to the candidates
-# by rank a channel cannot say that its best is poor: a heavier second one loses to plain BM25
+# ranks do not show that a channel's best is poor: a heavier second channel loses to plain BM25
 _RANK_WEIGHTS = {"lexical": 1.0, "vector": 0.15, "entity": 0.1, "time": 0.3}
 
 
 class Candidates(msgspec.Struct, frozen=True):
     """The candidates of every channel, and the channels' scores.
 
-    `topic` and the scores of the channels are borrowed: they hold until the evidence is gathered.
+    `topic` and the scores of the channels are borrowed: valid until the evidence is gathered.
     """
 
     docs: Docs  # ascending: of all channels
     rankings: dict[str, Ranking]  # each channel's best
     insights: Docs  # those among `docs`, ascending
-    passing: Mask  # what the filter lets pass, [rows + slots]
-    mask: Mask  # the same without insights, unless they are asked for
+    passing: Mask  # the documents that pass the filter, [rows + slots]
+    mask: Mask  # the same without insights, unless the question wants them
     channels: Mapping[str, Channel]
     topic: Scores  # BM25 of the topic's words, [rows + slots]
-    time: Scores | None  # what the time asked for says of every document, [rows + slots], in [0, 1]
+    time: Scores | None  # scores for the time asked for, [rows + slots], in [0, 1]
 
     @property
     def notice(self) -> str:
-        """What did not answer, in words; empty where all did."""
+        """The message about a channel that failed; empty if all answered."""
         vector = self.channels.get("vector")
         return vector.notice if isinstance(vector, Nearness) else ""
 
@@ -250,16 +250,16 @@ def find_candidates(
     return Candidates(docs, rankings, insights, passing, mask, channels, topic, time)
 
 
-IN_TIME = 0.5  # the least of what was made in the time asked for
-OF_KIND, _OF_IMPORTANCE, _OF_AGE = 0.3, 0.15, 0.05  # more, where a question lists a time
+IN_TIME = 0.5  # the least score of a document made in the time asked for
+OF_KIND, _OF_IMPORTANCE, _OF_AGE = 0.3, 0.15, 0.05  # added, if a question lists a time
 
 
 def time_scores(view: View, question: Question, analysis: Analysis, mask: Mask) -> Scores | None:
-    """Return how much it tells that each document was made in the time asked for, [rows + slots].
+    """Return each document's score for the time asked for, [rows + slots].
 
-    A question that lists a time ranks by it: from IN_TIME up what was made in it, first the kinds
-    that are named, then the important, then the newer; below, by the days between, what was made at
-    another time, where nothing was in it. None where no time is named, or other channels are asked.
+    A question that lists a time ranks by it: documents made in it score IN_TIME or more, first the
+    named kinds, then the important, then the newer. If there are none, documents of other times
+    score less, by the days between. None without a time in the question, or in another mode.
     """
     when = analysis.interval
     if when is None or question.mode != "auto":
@@ -267,7 +267,7 @@ def time_scores(view: View, question: Question, analysis: Analysis, mask: Mask) 
     made = np.concatenate([view.snapshots.rows.created_at, view.tail.columns.created_at])
     within = (made >= when.since) & (made < when.until)
     if not analysis.lists_time:
-        # how much it tells that one of a few documents is meant, as of a word's idf
+        # a match among few documents counts more, like a word's idf
         few, all_ = int((within & mask).sum()), int(mask.sum())
         rarity = np.log((all_ - few + 0.5) / (few + 0.5)) / np.log(all_ + 2)
         return within.astype(np.float32) * np.float32(np.clip(rarity, 0.0, 1.0))
@@ -315,9 +315,9 @@ def _top_insights(
     insights: Docs,
     windows: Mapping[str, int],
 ) -> Docs:
-    """Return those of some insights, ascending, that are candidates: each channel's best few.
+    """Return the insights that are candidates, ascending: each channel's best few.
 
-    They pass what the last of the others in the channel's window passed.
+    In a full window, they must score above the channel's last other document.
     """
     if not len(insights):
         return insights

@@ -1,11 +1,11 @@
 """
-Classification of a question by its words: its language, the type of its answer, the asker's task.
+Classification of a question by its words: its language, the type of its answer, the caller's task.
 
 The language follows from the script and the commonest words, each counting for a language by its
 share (Grefenstette, Comparing two language identification schemes, JADT 1995); a tie gives none.
 The answer type follows from the question words of English, German, French and Spanish, in the
-coarse classes of Li and Roth 2002 (https://aclanthology.org/C02-1150), less those that no word
-tells apart. A task mode (debugging, planning ...) is taken only where its words outweigh those of
+coarse classes of Li and Roth 2002 (https://aclanthology.org/C02-1150), without those that words
+cannot distinguish. A task mode (debugging, planning ...) is set only if its words outweigh those of
 every other; most questions have none. No model, no download.
 """
 
@@ -80,7 +80,7 @@ for _language, _words in _COMMON.items():
 
 
 def language(text: str) -> str | None:
-    """Return the ISO 639-1 code of the text's language, or None where that is not plain."""
+    """Return the ISO 639-1 code of the text's language, or None if that is not plain."""
     lower = text.lower()
     claims: dict[str, float] = {}
     for word in _PLAIN_WORD.findall(lower):
@@ -143,8 +143,8 @@ _QUESTION_WORDS = {
     language: {word: kind for kind, words in asking.items() for word in words.split()}
     for language, asking in _ASKING.items()
 }
-# What asks in a language: a memory answers a question without repeating it. English words that ask
-# are stop words of all texts.
+# The question words of a language: a memory answers a question without repeating it. English
+# question words are stop words of all texts.
 _ASKS = {
     "ar": "أي أية أين كم كيف لماذا ما ماذا متى من هل",
     "de": "wieso weshalb wodurch womit worin",
@@ -180,7 +180,7 @@ def asking_terms(language: str | None) -> frozenset[str]:
     return frozenset(terms(" ".join(words))) if language != "en" else frozenset()
 
 
-# what a question word becomes by the word after it; "what build command" has one between
+# answer types of a question word with the next word; "what build command" has one between
 _AMOUNTS = frozenset("many much often old far big large viele viel oft groß alt hoch".split())
 _TIMES = frozenset("date day time year month week tag datum jahr monat jour date année año".split())
 _CODE = frozenset(
@@ -205,9 +205,9 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-](?!s\b)[^\W\d_]+)*")  # without a pos
 
 
 def answer_type(text: str, language: str | None = "en") -> AnswerType | None:
-    """The type of answer that a question wants; None for a text that asks nothing.
+    """Return the type of answer that a question asks for; None for a text without a question.
 
-    Words of a language that has no table here are read as English.
+    Words of a language without a table here are read as English.
     """
     folded = text.casefold().strip()
     words = _WORD.findall(folded.replace("por qué", "porqué"))
@@ -247,9 +247,9 @@ def _refine(kind: AnswerType, following: Sequence[str]) -> AnswerType:
 
 TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine"]
 
-SURE = 2  # a telling word, or two that hint
+SURE = 2  # one telling word, or two that hint
 
-# How well a kind of memory fits a mode, in [0, 1]; what is not listed does not fit.
+# How well a kind of memory fits a mode, in [0, 1]; kinds not listed do not fit.
 KINDS: Mapping[TaskMode, Mapping[str, float]] = {
     "debug": {
         "bugfix": 1.0,
@@ -305,7 +305,7 @@ KINDS: Mapping[TaskMode, Mapping[str, float]] = {
     },
 }
 
-# words that tell | words that only hint
+# telling words | words that only hint
 _WORDS: Mapping[TaskMode, tuple[str, str]] = {
     "debug": (
         """bug bugs debug crash crashes error errors exception traceback stacktrace segfault flaky
@@ -348,9 +348,9 @@ for _mode, _lists in _WORDS.items():
 
 
 def task_mode(topic: Sequence[str], *, names_error: bool = False) -> TaskMode | None:
-    """Return the mode a question's terms speak for; None where they are few, or two modes tie.
+    """Return the mode indicated by a question's terms; None if they are few, or two modes tie.
 
-    `names_error`: the question holds an error's name or code, which speaks for debugging.
+    `names_error`: the question contains an error's name or code, which indicates debugging.
     """
     sums: Counter[TaskMode] = Counter()
     if names_error:
@@ -362,9 +362,9 @@ def task_mode(topic: Sequence[str], *, names_error: bool = False) -> TaskMode | 
     return best if most >= SURE and most > second else None
 
 
-# Words that say little of what a question is about, and yet are no stop words: a memory may turn
-# on them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
-# English; in other languages every word counts in full
+# Words that say little about a question's topic, and yet are no stop words: a memory may depend on
+# them ("keep the branch"), but their presence does not indicate its topic. English only; in other
+# languages every word counts in full
 COMMON_TERMS = frozenset(
     terms(
         """
@@ -376,7 +376,7 @@ COMMON_TERMS = frozenset(
         """
     )
 )
-# the same of questions in other languages: what happened, what was done
+# the same for questions in other languages: "what happened", "what was done"
 _ASKS_FOR_ALL = COMMON_TERMS | frozenset(
     terms(
         """
@@ -389,7 +389,7 @@ _ASKS_FOR_ALL = COMMON_TERMS | frozenset(
         """
     )
 )
-# what is said of making a memory of a kind
+# words for making a memory of a kind
 _KIND_WORDS: Mapping[str, str] = {
     "decision": """decide decided decision decisions agree agreed entschieden entscheidung
         entscheidungen beschlossen décidé décidée décision décisions decidimos decidido decisión
@@ -400,7 +400,7 @@ _KIND_WORDS: Mapping[str, str] = {
     "goal": "goal goals",
     "preference": "preference preferences prefer",
 }
-# what is said of what is there no more, whichever word asks for it
+# words of reports about removed things, for any question about a removal
 REMOVAL_TERMS = frozenset(
     terms(
         """
@@ -418,7 +418,7 @@ _GOES_AWAY = re.compile(
     r"|\b(?:stop(?:s|ped)?|end(?:s|ed)?) (?:(?:support|ship|maintain)(?:ing)?|us(?:e|ing))\b"
     r"|\b(?:take[ns]?|took|roll(?:s|ed)?) back\b"
 )
-# the same of a short question, whose words mean less elsewhere: "is X still around"
+# the same for short questions; elsewhere these words mean less: "is X still around"
 _IS_OVER = re.compile(
     r"\bstill\b(?:\W+(?:around|there|exists?|alive|on|in (?:use|place|force)|use[ds]?|using|a"
     r"|need(?:s|ed)?|have|has|appl(?:y|ies)|running|runs?|valid|get))?|\bany ?more\b|\bgone\b"
@@ -445,9 +445,9 @@ GOING_TERMS = REMOVAL_TERMS | frozenset(terms("away rid disappear disappeared ki
 
 
 def removal_asked(topic: Sequence[str], text: str) -> frozenset[str]:
-    """Return the terms by which a question asks for what was taken away: "when did X go away".
+    """Return the terms by which a question asks about a removal: "when did X go away".
 
-    They are none where it asks for something else.
+    There are none if it asks for something else.
     """
     plain = text.casefold()
     ways = [match[0] for match in _GOES_AWAY.finditer(plain)]
@@ -462,7 +462,7 @@ Account = Literal["change", "beginning"]
 
 
 def account_asked(text: str, *, of_removal: bool) -> Account | None:
-    """Return what a short question asks of a thing's history: its last change, or its beginning."""
+    """Return the part of a thing's history that a short question asks for: change or beginning."""
     plain = text.casefold()
     if not _is_short_question(plain):
         return None
@@ -481,7 +481,7 @@ _KIND_OF = {term: kind for kind, words in _KIND_WORDS.items() for term in terms(
 
 
 def asks_for_all(text: str, spoken: str | None) -> bool:
-    """Whether a question asks for whatever there is: "what did we do", "what did we decide".
+    """Return True if a question has no topic: "what did we do", "what did we decide".
 
     `spoken` is its language, whose commonest words are no topic.
     """

@@ -1,12 +1,12 @@
 """
-The one compact block put before a model: recalled memories, in the frame of `store.text.frame`.
+The compact block given to a model: recalled memories, in the frame of `store.text.frame`.
 
-Between the two lines of the frame stands one JSON object a line, what is to be followed before what
-is only good to know. No stored text can end the frame or begin a line of it: a text is one JSON
-string on one line, without control or invisible characters, `<`, `>` and either line of the frame.
-So the lines need no random mark, which would make the same notes other bytes each time: a prompt's
-cache on the host's side holds as long as the notes stay the same. For the same reason nothing in
-the block depends on the moment or on the question: no score, no age, and the oldest note first.
+The frame's two lines enclose one JSON object per line, rules before information. No stored text can
+end the frame or begin a line of it: a text is one JSON string on one line, without control or
+invisible characters, `<`, `>` and either line of the frame. So the lines need no random mark, which
+would change the bytes of the same notes each time: the host's prompt cache stays valid as long as
+the notes stay the same. For the same reason nothing in the block depends on the time or on the
+question: no score, no age, and the oldest note first.
 """
 
 import re
@@ -38,8 +38,8 @@ from store.text.tokenizer import terms as text_terms
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
 TEXT = 600  # characters of a note's text
 ASKED, DONE, TOLD = 1 / 3, 5 / 6, 5 / 6  # of a turn's, shares of that
-LINE = 240  # of what one command wrote
-BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
+LINE = 240  # of one command's output
+BESIDE = 160  # of each other field: the context, the action, the replaced text
 SENTENCE = 200  # of a note that is to be one sentence
 EDITED, FILE = 4, 60  # files of a turn, and characters of a path
 SAID = "user_said"
@@ -69,14 +69,14 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A block as it is sent, empty where nothing is to be said, and the notes it holds."""
+    """A block as it is sent, empty without notes, and the notes in it."""
 
     text: str = ""
     notes: tuple[Note, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The memories it holds, in its order."""
+        """The memories in the block, in its order."""
         return tuple(note["id"] for note in self.notes if "id" in note)
 
     @property
@@ -98,16 +98,15 @@ def note(
     retracts: str | None = None,
     longest: int = TEXT,
 ) -> dict[str, Any]:
-    """Return a memory as one line of a block says it: whose words they are is their name.
+    """Return a memory as one line of a block; the text's field names its speaker.
 
-    A `rule` binds; `user_said` quotes the user; what happened in a turn is `user_asked`, `edited`,
-    `tool_output` and `agent_said`; anything else goes by its kind, or is a `note` where a tool or
-    the web brought it, which `by` says. Of an episode the parts that are `about` some words come
-    first. What a tool or the web said before is not said as what was replaced. `here` is the
-    project one stands in, which is not said again. A text over `longest` characters is cut; the
-    whole is read by its id. `change` is what a later claim did to it, `retracts` what it quotes
-    only to say that it is over; `shared_in` the file of the repository that shares it. What a
-    memory does not have is left out.
+    A `rule` binds; `user_said` quotes the user; the parts of a turn are `user_asked`, `edited`,
+    `tool_output` and `agent_said`; anything else goes by its kind, or is a `note` if a tool or
+    the web is its source, given in `by`. The parts of an episode that are `about` some words come
+    first. Earlier texts of a tool or the web are not shown as replaced. `here` is the current
+    project, which is not repeated. A text over `longest` characters is cut; the whole is read by
+    its id. `change` is the effect of a later claim, `retracts` a quoted text that no longer holds,
+    `shared_in` the file of the repository that shares the memory. Missing fields are left out.
     """
     payload: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
     if memory.kind == EPISODE:
@@ -146,7 +145,7 @@ def shared_path(memory: Memory) -> str | None:
 
 
 def _change_note(change: Change | None) -> dict[str, Any]:
-    """Return how a note shows what a later claim did: what is over, and what holds since when."""
+    """Return a note's fields for a later claim: the outdated text, the newer text and its day."""
     if change is None:
         return {}
     newer = {"on": isoformat(change.at)[:10], "text": _clean(change.text, BESIDE)}
@@ -157,7 +156,7 @@ def _change_note(change: Change | None) -> dict[str, Any]:
 
 
 def label(memory: Memory) -> str:
-    """The label of a memory's words in a block."""
+    """Return the label of a memory's words in a block."""
     if role(memory) == "rule":
         return "rule"
     if memory.kind == STATEMENT:
@@ -188,7 +187,7 @@ def short_note(
 
 
 def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, Any]:
-    """A turn in short: what was asked, what came of it, what was said."""
+    """Return a turn in short: the request, the outcomes and the agent's words."""
     wanted = frozenset(about)
 
     def shared(part: str) -> int:
@@ -200,7 +199,7 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
     outcomes = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
     lines = fitting([_clean(line, LINE) for line in outcomes], round(longest * DONE), shared)
     result = sentences(_clean(without_listings(episode.result or ""), MAX_SAID))
-    # "Let me look" tells nobody else anything
+    # "Let me look" informs no other reader
     reports = [sentence for sentence in result if not _NARRATES.match(sentence)] or result
     reply = fitting(reports, round(longest * TOLD), shared)
     room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *reply))))
@@ -227,9 +226,9 @@ def short_path(path: str) -> str:
 
 
 def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
-    """Return a block of notes, given best first: of them as many as fit.
+    """Return a block of as many notes, given best first, as fit.
 
-    Rules stand before background, each the oldest first, so the same notes are the same bytes.
+    Rules come before background, each the oldest first, so the same notes are the same bytes.
     """
     room = max_bytes - _size(OPENING, RULES, FACTS, CLOSING)
     pairs: list[tuple[Note, str]] = []
@@ -245,7 +244,7 @@ def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
 
 
 def render_parts(parts: Iterable[Part], max_bytes: int = MAX_BYTES) -> Block:
-    """Return a block of parts, in the order given; what no longer fits is left out from the end."""
+    """Return a block of parts, in the order given; notes that do not fit are cut from the end."""
     room = max_bytes - _size(OPENING, CLOSING)
     fitting_parts: list[tuple[str, list[tuple[Note, str]]]] = []
     for part in parts:
@@ -287,7 +286,7 @@ def plain_json(note: Note) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """Return a value whose texts cannot be taken for anything but text."""
+    """Return a value with all its texts cleaned by `clean_text`."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, Mapping):
@@ -302,7 +301,7 @@ _ANSI = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links
     r"|\x1b[ -/]*[0-~]?"
 )
-# seen by nobody, though Unicode calls them letters, marks or symbols
+# invisible, though Unicode classifies them as letters, marks or symbols
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -313,7 +312,7 @@ _FRAME = re.compile(
 
 
 def clean_text(text: str) -> str:
-    """Return a text without what a reader does not see and without the lines of our frame.
+    """Return a text without invisible characters and without the lines of our frame.
 
     Control, format, private and unassigned characters, lone surrogates and terminal sequences go;
     every kind of white space is a space.
@@ -323,7 +322,7 @@ def clean_text(text: str) -> str:
         text = "".join(map(_printable, text))
     if not text.isascii():
         text = _UNSEEN.sub("", text)
-    return _FRAME.sub("(notes)", text)  # last: what was taken out may have stood inside one
+    return _FRAME.sub("(notes)", text)  # last: hidden characters may split it
 
 
 def _printable(character: str) -> str:
@@ -333,7 +332,7 @@ def _printable(character: str) -> str:
 
 
 def _clean(text: str, longest: int) -> str:
-    # what is far beyond the cut is never looked at
+    # text far beyond the cut is never read
     return one_line(clean_text(text[: 8 * longest]), longest)
 
 

@@ -1,9 +1,9 @@
 """
-Evidence: what speaks for each candidate, kind by kind, each in [0, 1].
+Evidence: the signals for each candidate by kind, each in [0, 1].
 
 Documents are numbered through: first the snapshot's rows, then the tail's slots. The score is the
-weighted sum of the evidence. The weights were found on conversations, chats and issues
-(docs/recall.md has what each brings, and how little a third more or less moves).
+weighted sum of the evidence. The weights were fitted on conversations, chats and issues
+(docs/recall.md has the gain of each, and how little a change by a third matters).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,9 +30,9 @@ Near = Callable[[Docs], Scores]
 WEIGHTS = {
     "lexical": 1.0,
     "vector": 2.5,
-    "entity": 1.0,  # asked for alone: beside the words it adds nothing
-    "issue": 2.0,  # the number that was asked for says more than any likeness
-    "speaker": 1.2,  # settles who of two said it, and finds nothing alone
+    "entity": 1.0,  # only if queried alone: beside the words it adds nothing
+    "issue": 2.0,  # a matching issue number outweighs any similarity
+    "speaker": 1.2,  # decides between two speakers, and finds nothing alone
     "question": 0.6,  # an answer repeats little of its question
     "before": 0.25,
     "after": 0.1,
@@ -41,22 +41,22 @@ WEIGHTS = {
     "statement": 0.3,  # an answer is seldom a question
     "dated": 0.5,
     "personal": 0.3,
-    "rule": 1.3,  # as far as it is on the topic
-    "removal": 0.6,  # it says that something was taken away, where that is asked
+    "rule": 1.3,  # times its nearness to the topic
+    "removal": 0.6,  # reports a removal, if the question asks for one
     "time": 0.6,  # made in the time asked for
-    "bridge": 2.0,  # one of the best names what it is about
+    "bridge": 2.0,  # one of the best candidates names its topic
 }
-_WEIGHT_LISTED = 4.0  # of the time, where nothing else is asked
+_WEIGHT_LISTED = 4.0  # of the time, if the question has no other condition
 _OF_VECTORS = ("vector", "session_vector")
-# A model reads an issue with its code and logs as one meaning, near to that of any other issue.
+# To a model, an issue with its code and logs has one meaning, near to that of any other issue.
 _WITH_TITLE = 0.2  # of the weight of vectors
 ANSWER_WORDS = 64  # of the part of a turn that answers a question
 _EPISODE = MEMORY_KINDS.index(EPISODE)  # as columns code it
-_FOREIGN = 0.3  # where the model has read little of the question's language
+_FOREIGN = 0.3  # if the model knows little of the question's language
 
 
 class Conversations(msgspec.Struct, frozen=True):
-    """Documents and their place in their conversations; -1 stands for none. All are [docs]."""
+    """Documents and their place in their conversations; -1: none. All are [docs]."""
 
     docs: Docs  # ascending
     is_turn: Mask  # another speaker answered it, or was answered by it
@@ -67,21 +67,21 @@ class Conversations(msgspec.Struct, frozen=True):
     dated: Mask
     personal: Mask
     rule: Mask
-    question: Docs  # the turn before, where that asked and may come back
+    question: Docs  # the turn before, if it asks and passes the mask; else -1
 
 
 _BACKGROUND = 50  # memories
-COMMON_TERM_SHARE = 0.3  # of its weight, for such a word in the gate
+COMMON_TERM_SHARE = 0.3  # of its weight, for a common word in the gate
 
 
 class KnownTerms(msgspec.Struct, frozen=True):
-    """How much of a query the memory knows.
+    """The part of a query that the memory knows.
 
-    `weights` [terms] are the different words' idf, as if `_BACKGROUND` memories more held none of
-    them: a word is not common for being in two of three notes. One that no memory holds weighs
-    less, the less of the language the memory has seen. `unknown` is the share of those. Common
-    words weigh and count a part of what others do. `rarities` are the weights as shares of that of
-    a word in one memory, and 1 at most.
+    `weights` [terms] are the different words' idf, as if `_BACKGROUND` more memories had none of
+    them: a word is not common for being in two of three notes. A word in no memory weighs less,
+    the less of the language the memory has seen. `unknown` is the share of those. Common words
+    weigh and count only in part. `rarities` are the weights as shares of the weight of a word in
+    one memory, and 1 at most.
     """
 
     weights: Values
@@ -91,19 +91,19 @@ class KnownTerms(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The candidates by their fused scores, best first, and what speaks for each of them."""
+    """The candidates by their fused scores, best first, with the evidence for each."""
 
     docs: Docs
     scores: Values
     by_kind: dict[str, Values]  # in the order of `docs`; empty for fusion by rank
     weights: Mapping[str, float]  # of each kind
-    nearness: Scores  # what the vectors say, in the order of `docs`; zeros without them
+    nearness: Scores  # of the vectors, in the order of `docs`; zeros without them
     questions: Docs  # the turn before that asked, in the order of `docs`; -1: none
     known: KnownTerms
-    # how far each candidate holds the query's terms, [terms, docs]: 1, or as far as a similar one
+    # each candidate's shares of the query's terms, [terms, docs]: 1, or a similar term's share
     term_shares: Shares
-    question_term_shares: Shares  # and how far the turn before it does, where that asked
-    time: Scores | None  # what the time asked for says of them, in the order of `docs`
+    question_term_shares: Shares  # the same for the turn before it, if that is a question
+    time: Scores | None  # for the time asked for, in the order of `docs`
 
 
 def gather_evidence(
@@ -219,12 +219,12 @@ def _by_kind(
 def _discount_turns(
     view: View, candidates: Candidates, own: Values, term_shares: Shares, known: KnownTerms
 ) -> Values:
-    """Return the evidence of the words, `own`, [docs], without what agents' turns hold by chance.
+    """Return the evidence of the words, `own`, [docs], less the chance matches of agents' turns.
 
-    A turn is as long as many notes, and holds many a word of any question by chance. A few lines of
-    it answer a question. It has so many parts of that size, is as much likelier to hold a word, and
-    so each word tells the logarithm of that less. What is to be done, or a pasted text, is like a
-    whole turn, and is not asked here.
+    A turn is as long as many notes, and has many words of any question by chance. A few lines of
+    it answer a question. A word is as much likelier in a turn as the turn has parts of that size,
+    so the weight of each word is reduced by the logarithm of that number. A task or a pasted text
+    resembles a whole turn, and is excluded by the caller.
     """
     docs, rows, columns = candidates.docs, view.snapshots.rows, view.tail.columns
     end = int(docs.searchsorted(len(rows)))
@@ -250,7 +250,7 @@ def _discount_turns(
 
 BRIDGE_STARTS = 2  # of the best candidates
 BRIDGE_TEXT = 400  # characters read of each
-BRIDGE_MEMORIES = 8  # that hold a term at most, for it to name one thing
+BRIDGE_MEMORIES = 8  # with a term at most, for it to name one thing
 LEAST_BRIDGE = 0.3
 _PARTLY = (0.2, 0.95)  # of the question's weight
 
@@ -264,14 +264,14 @@ def find_bridges(
     known: KnownTerms,
     mask: Mask,
 ) -> dict[int, tuple[float, int]]:
-    """Return the documents that the best ones lead on to: their share in [0, 1] and from which.
+    """Return the documents that the best ones lead to: each one's share in [0, 1] and its source.
 
     "Who owns the service that billing depends on" takes two memories: "billing depends on export"
-    answers a part of it and names what the other is about. `docs` and `scores` are best first;
-    `term_shares` is how far they hold the question's terms, [terms, docs]. A bridge is a rare term
-    of a best document that is no part of the question. Its share is the greater the rarer the term,
-    the fewer other documents the bridges lead to, and the more it holds of what the first leaves
-    open.
+    answers a part of it and names the topic of the other. `docs` and `scores` are best first;
+    `term_shares` are their shares of the question's terms, [terms, docs]. A bridge is a rare term
+    of a best document that is not in the question. A document's share grows with the rarity of the
+    term and with its coverage of the question's remaining terms, and shrinks with the number of
+    documents that the bridges lead to.
     """
     total, bridges = float(known.weights.sum()), dict[int, tuple[float, int]]()
     if not len(docs) or total <= 0.0:
@@ -280,7 +280,7 @@ def find_bridges(
     size, terms = view.tail.size + _BACKGROUND, list(analysis.weights)
     query_terms = {*terms, *analysis.names}
     rarest = np.log(size / 1.5)
-    starts = np.flatnonzero(mask[docs])[:BRIDGE_STARTS]  # insights say what others say
+    starts = np.flatnonzero(mask[docs])[:BRIDGE_STARTS]  # insights repeat others
     docs, scores, shares = docs[starts], scores[starts], term_shares[:, starts]
     covered = [float(known.weights @ of_doc) / total for of_doc in shares.T]
     beside = {
@@ -303,7 +303,7 @@ def find_bridges(
             continue
         near = float(scores[place] / scores[0]) / np.sqrt(len(ends))
         if max(map(rarity.__getitem__, ends.tolist())) * near < LEAST_BRIDGE:
-            continue  # whatever they hold
+            continue  # too low for any coverage
         more = np.maximum(term_matrix(view, terms, ends) - shares[:, place, None], 0.0)
         opened = known.weights @ more / (total * (1.0 - covered[place]))
         fits = near * (0.6 + 0.4 * opened)
@@ -328,9 +328,10 @@ def _context(
     known: KnownTerms,
     scratch: Scratch,
 ) -> dict[str, Values]:
-    """The evidence beyond each document's own words and vector.
+    """Return the evidence beyond each document's own words and vector.
 
-    `own` is the evidence of the channels; the words count as far as the memory knows the query's.
+    `own` is the evidence of the channels; the words' part is scaled by the known share of the
+    query.
     """
     mask, evidence = candidates.mask, dict[str, Values]()
     if "lexical" in own:
@@ -355,7 +356,7 @@ def _context(
 
 
 def removal_share(view: View, docs: Docs) -> Shares:
-    """Return 1 for each document that says that something was taken away, [docs]."""
+    """Return 1 for each document that reports a removal, [docs]."""
     terms = [term for term in sorted(REMOVAL_TERMS) if view.tail.has(term)]
     shares: Shares = term_matrix(view, terms, docs).max(axis=0, initial=0.0)
     return np.floor(shares)
@@ -364,7 +365,7 @@ def removal_share(view: View, docs: Docs) -> Shares:
 def _term_shares(
     view: View, analysis: Analysis, docs: Docs, questions: Docs
 ) -> tuple[Shares, Shares]:
-    """Return how far each document holds each term, and how far the turn before it that asked."""
+    """Return each document's share of each term, and the same for the question before it."""
     terms = analysis.weights
     answers = np.flatnonzero(questions >= 0)
     matrix = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
@@ -375,7 +376,7 @@ def _term_shares(
 
 
 def _join_removals(view: View, analysis: Analysis, docs: Docs, term_shares: Shares) -> Shares:
-    """Return how far documents hold terms, where a removal is asked for: its words are one."""
+    """Return the shares of terms for a question about a removal: its words count as one term."""
     words = [place for place, term in enumerate(analysis.weights) if term in analysis.removal]
     joined = term_shares.copy()
     joined[words] = np.maximum(term_shares[words], removal_share(view, docs))
@@ -383,7 +384,7 @@ def _join_removals(view: View, analysis: Analysis, docs: Docs, term_shares: Shar
 
 
 def known_terms(view: View, analysis: Analysis) -> KnownTerms:
-    """Return how far the memory knows a query's terms; all is unknown where it has no terms."""
+    """Return the memory's knowledge of a query's terms; without terms, `unknown` is 1."""
     terms = [view.tail.term(term) for term in analysis.weights]
     frequencies = np.array([term.frequency for term in terms], np.float64)
     others = view.tail.size + _BACKGROUND - frequencies
@@ -403,7 +404,7 @@ def known_terms(view: View, analysis: Analysis) -> KnownTerms:
 
 
 def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
-    """The weight of each kind of evidence for a question."""
+    """Return the weight of each kind of evidence for a question."""
     if analysis.lists_time:
         return WEIGHTS | {"time": _WEIGHT_LISTED}
     calibration = view.snapshots.calibration
@@ -416,7 +417,7 @@ def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
 
 
 def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
-    """The places of documents, ascending, in their conversations; the tail's are in none yet."""
+    """Return the places of documents, ascending, in conversations; the tail's are in none yet."""
     sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
     session, before, after = (np.full(len(docs), -1, np.int32) for _ in range(3))
     traits = {name: np.zeros(len(docs), np.bool_) for name in Traits._fields}
@@ -439,7 +440,7 @@ def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
 
 
 def previous_questions(view: View, docs: Docs, mask: Mask) -> Docs:
-    """Return the turn before each document that asked and may come back, [docs]; -1: none."""
+    """Return the turn before each document if it asks and passes the mask, [docs]; -1: none."""
     sessions = view.snapshots.sessions
     before = np.full(len(docs), -1, np.int32)
     if sessions is None:
@@ -450,7 +451,7 @@ def previous_questions(view: View, docs: Docs, mask: Mask) -> Docs:
 
 
 def _questions_before(sessions: Sessions, before: neighbours.Links, mask: Mask) -> Docs:
-    """Return those turns before that asked and may come back; -1 for the others."""
+    """Return the previous turns that ask and pass the mask; -1 for the others."""
     asking = np.full(len(before), -1, np.int64)
     has_one = np.flatnonzero(before >= 0)
     turns = before[has_one]
@@ -470,7 +471,7 @@ def issue_match(view: View, numbers: Sequence[str], docs: Docs) -> Values:
 
 
 def speaker_match(view: View, people: frozenset[str], docs: Docs) -> Values:
-    """Return 1 for each document, ascending, that one of the people said, [docs]."""
+    """Return 1 for each document, ascending, whose speaker is one of the people, [docs]."""
     is_theirs = np.zeros(len(docs))
     if not people:
         return is_theirs
@@ -493,7 +494,7 @@ def context_words(
     mask: Mask,
     scratch: Scratch,
 ) -> dict[str, Values]:
-    """The evidence that the turns beside each document, and its session, lend it by their words.
+    """Return each document's evidence from the words of the turns beside it and of its session.
 
     `topic` are the topic's scores, [rows + slots], and `own` the evidence of each document's own
     words, [docs]: a note is a session of one.
@@ -517,15 +518,15 @@ def context_words(
 def context_vectors(
     view: View, place: Conversations, near: Values, nearness: Near, mask: Mask
 ) -> dict[str, Values]:
-    """The nearness of each document's session; of a note, its own, the more if it is a rule.
+    """Return the nearness of each document's session; for a note its own, more if it is a rule.
 
-    `near` is what the vectors say of the documents, in [0, 1]; `nearness` says it of any others.
-    Only a model that knows meaning can say it of whole sessions, and if a rule is on the topic.
+    `near` is the vectors' nearness of the documents, in [0, 1]; `nearness` returns that of others.
+    Whole sessions and a rule's topic are only compared under a model that knows meaning.
     """
     sessions, calibration = view.snapshots.sessions, view.snapshots.calibration
     vectors = {"session_vector": np.where(place.is_turn, 0.0, near)}
     if calibration.knows_meaning:
-        # what is usual counts for nothing: else any rule passes what is on the topic
+        # the usual nearness counts for nothing: else any rule outranks documents on the topic
         unusual = np.maximum(near - calibration.usual, 0.0)
         vectors["rule"] = np.where(place.rule & ~place.is_turn, unusual, 0.0)
         if sessions is not None:
@@ -549,7 +550,7 @@ def _best_of_session(
 
 
 def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Shares:
-    """Return how far documents hold terms, [terms, docs], in [0, 1]; -1 holds none."""
+    """Return the documents' shares of terms, [terms, docs], in [0, 1]; document -1 has none."""
     shares = np.zeros((len(terms), len(docs)), np.float32)
     order = np.argsort(docs)
     docs = docs[order]

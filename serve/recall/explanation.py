@@ -1,5 +1,5 @@
 """
-Why: what every stage of a recall did, and the evidence for each hit.
+Explanation: the outcome of every stage of a recall, and the evidence for each hit.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def time_notice(
 
 
 def _words_in(analysis: Analysis, shares: npt.NDArray[np.float32]) -> dict[str, float]:
-    """Return the words of the question that one document holds, and their weight."""
+    """Return the words of the question in one document, and their weight."""
     words = zip(analysis.weights.items(), shares.tolist(), strict=True)
     return {term: round(weight, 2) for (term, weight), share in words if share > 0}
 
@@ -106,14 +106,17 @@ def explain_answer(
     below_bar: Sequence[tuple[Memory, float]],
     over_top_k: Sequence[tuple[Memory, float]],
 ) -> dict[str, Any]:
-    """The work of every stage as JSON; the last two are the nearest of those it dropped."""
+    """Return the work of every stage as JSON.
+
+    `below_bar` and `over_top_k` are the nearest of the dropped candidates.
+    """
     index = view.snapshots.entities
     return {
         "words": {term: round(weight, 2) for term, weight in analysis.weights.items()},
         "unheard_of": [term for term in analysis.weights if not view.tail.frequency(term)],
         "people": sorted(analysis.people),
         "analysis": analysis.to_json(),
-        # those that a memory which may come back mentions
+        # those mentioned in a memory that passes the filter
         "entities": [
             index.name(entity)
             for entity in analysis.entities
@@ -140,7 +143,7 @@ def explain_answer(
 
 
 def explain_empty(view: View, question: Question, ranked: Ranked, selection: Selection) -> str:
-    """Return why an answer has no hit, and what to do."""
+    """Return the reason for an answer without hits, and the remedy."""
     conditions = question.filter
     if places := selection.below_bar:
         best, bar = float(ranked.confidence[places[0]]), question.min_confidence

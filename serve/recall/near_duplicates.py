@@ -1,13 +1,13 @@
 """
-Whether two memories say the same, or the same but for a value.
+Comparison of two memories: duplicates, or equal but for a value.
 
-To fold two that differ loses what one of them says, so little is let pass: the same words in the
-same order, a tenth of them put in at most, and exactly the same marks: numbers, identifiers,
-versions, paths, negations, and the small words that turn a sentence round (before, until, only).
-"The port is 5432" and "the port is now 5433" are the same but for a value: both are kept, and the
-older is not to be believed unread. A word in another's place (Postgres for MySQL, staging for
-production) may be either, and is taken for neither, unless the newer text says that it corrects
-the older: "Correction: we deploy from staging", "MySQL, not Postgres".
+Folding two different memories loses information, so the test is strict: the same words in the same
+order, at most a tenth of them inserted, and exactly the same marks: numbers, identifiers,
+versions, paths, negations, and the small words that reverse a sentence (before, until, only).
+"The port is 5432" and "the port is now 5433" are equal but for a value: both are kept, and the
+older is marked as doubtful. A replaced word (Postgres for MySQL, staging for production) may be
+either, and counts as neither, unless the newer text states that it corrects the older:
+"Correction: we deploy from staging", "MySQL, not Postgres".
 """
 
 import re
@@ -28,13 +28,13 @@ from store.text.strict_duplicates import CorrectedText, read_correction
 Likeness = Literal["same", "other_value"]
 
 LONGEST = 4_000  # characters; a longer text is like another only where both are equal
-_SAME = 0.9  # the share of the longer text's words that the shorter one must hold
+_SAME = 0.9  # the share of the longer text's words that the shorter one must have
 _SAME_BUT = 0.75
 _LONGEST_VALUE = 3  # words
 _SAME_ABOUT = 0.75  # of the words of a sentence that a text corrects
 _SIGNATURE = 2_047  # the last of its bits
 _SLACK = 4  # of the words' beginnings: in a short text a few stop words are half of it
-# what happened once is not made untrue by what happened later
+# past events stay true, whatever happens later
 _HAPPENED = frozenset({"activity", "milestone"})
 _LONGEST_CORRECTION = 400  # characters: in a longer text "not X" is beside the point
 _NO_STATEMENTS = _HAPPENED | {EPISODE}
@@ -45,7 +45,7 @@ _IS_NUMBER = re.compile(r"[vV$€£-]?[0-9]")
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _ANY_WORD = re.compile(r"\w+")
 _beginning = itemgetter(slice(6))  # of a word
-# of ASCII, what is no part of a word becomes a space; twice as fast as the pattern
+# ASCII characters outside words become spaces; twice as fast as the pattern
 _SPACED = "".join(c.lower() if _ANY_WORD.match(c) else " " for c in map(chr, range(128)))
 _SENTENCE_END = re.compile(r"[.;!?]\s+|\n+")
 _NOT = "not"
@@ -69,7 +69,7 @@ _TURNS = frozenset(
 
 
 class Gist(msgspec.Struct, frozen=True):
-    """What a text says: the words that may differ a little, and the marks that may not."""
+    """A text's words, which may differ a little, and its marks, which may not."""
 
     words: tuple[str, ...]
     marks: tuple[str, ...]
@@ -130,15 +130,15 @@ class Beginnings(NamedTuple):
 
 
 class Comparable(NamedTuple):
-    """A memory, and what is compared of it with every other."""
+    """A memory with its precomputed values for comparisons."""
 
     memory: Memory
     said: str
     speaker: str | None
     beginnings: Beginnings
-    may_be_replaced: bool  # it has a key, or something took its place
+    may_be_replaced: bool  # it has a key, or was superseded
     corrected: CorrectedText | None  # None: it is too long to correct another, or no statement
-    corrects: bool  # its text says that another is wrong
+    corrects: bool  # its text corrects another
     is_linked: bool  # either
 
 
@@ -164,11 +164,12 @@ def comparable(memory: Memory) -> Comparable:
 
 
 def near_candidates(memory: Comparable, others: Sequence[Comparable], signatures: int) -> list[int]:
-    """Return the places of those others that share half of their words' beginnings with one, or a
-    key, in order.
+    """Return the places of those others that share half of their words' beginnings with a memory,
+    or a key, in order.
 
-    No other is like it: this is cheap to ask, and leaves none in nearly all cases. `signatures` are
-    those of all the others, or more: what shares too few with them shares too few with each.
+    Only these can be near duplicates: the test is cheap, and leaves none in nearly all cases.
+    `signatures` combines those of all the others, or more: a memory that shares too few bits with
+    it shares too few with each.
     """
     words, signature, doubled = memory.beginnings
     size, least = len(words), len(words) - _SLACK
@@ -195,12 +196,12 @@ def near_candidates(memory: Comparable, others: Sequence[Comparable], signatures
 
 
 def _are_linked(memory: Comparable, other: Comparable) -> bool:
-    """Whether, by the log or by its text, either may have taken the other's place."""
+    """Return True if, by the log or by its text, either may have replaced the other."""
     return _is_replaced(memory, other) or _may_correct(memory, other) or _may_correct(other, memory)
 
 
 def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
-    """The likeness of two memories that are near candidates of each other."""
+    """Return the likeness of two memories that are near candidates of each other."""
     memory, other = first.memory, second.memory
     if memory.text_hash == other.text_hash:
         return "same"
@@ -222,7 +223,7 @@ def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
 
 
 def _may_correct(memory: Comparable, other: Comparable) -> bool:
-    """Whether one text may correct another: cheap to ask, and false for nearly all."""
+    """Return True if one text may correct another: a cheap test, false for nearly all pairs."""
     if memory.corrected is None or other.corrected is None or not memory.corrects:
         return False
     if memory.corrected.is_labelled:
@@ -236,10 +237,10 @@ def _corrects(memory: Comparable, other: Comparable) -> bool:
 
 
 def _is_corrected(other: Comparable, memory: Comparable) -> bool:
-    """Whether a text that corrects something corrects a sentence of another.
+    """Return True if a correcting text corrects a sentence of another.
 
-    They share what they are about, and the other has the value that it denies; where it denies
-    none, it only has other words in one place.
+    They share a topic, and the other has the denied value; without a denied value, they differ
+    in one place only.
     """
     if (corrected := memory.corrected) is None or other.corrected is None:
         return False
@@ -258,7 +259,7 @@ def _is_corrected(other: Comparable, memory: Comparable) -> bool:
 
 
 def _is_about(about: Set[str], says: Set[str]) -> bool:
-    """Whether a text holds nearly all that a sentence is about, and little more than a value."""
+    """Return True if a text has nearly all topic words of a sentence, and only a value more."""
     wanted = about - COMMON_TERMS or about
     shared = len(wanted & says)
     is_all = shared > 0 and shared >= _SAME_ABOUT * len(wanted)
@@ -266,7 +267,7 @@ def _is_about(about: Set[str], says: Set[str]) -> bool:
 
 
 def _is_one_place(claimed: Sequence[str], says: Sequence[str]) -> bool:
-    """Whether two texts have the same words, two at least and most, but in one place."""
+    """Return True if two texts differ in one place and share the rest: most words, at least two."""
     shortest = min(len(claimed), len(says))
     pairs = list(zip(claimed, says, strict=False))
     before = next((at for at, (a, b) in enumerate(pairs) if a != b), shortest)
@@ -277,9 +278,9 @@ def _is_one_place(claimed: Sequence[str], says: Sequence[str]) -> bool:
 
 
 def names_one(asked: str, alike: Sequence[Memory]) -> bool:
-    """Whether a question names a value that some of the memories hold and others do not.
+    """Return True if a question names a value that some of the memories have and others lack.
 
-    To "why does test 12 fail" a newer note on test 13 is no better answer.
+    A newer note on test 13 is no better answer to "why does test 12 fail".
     """
     held = [frozenset(gist(_full_text(memory)).marks) for memory in alike]
     told_apart = frozenset[str]().union(*held) - held[0].intersection(*held[1:])
@@ -288,7 +289,7 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _read(text: str) -> tuple[Beginnings, CorrectedText | None]:
-    """Return the beginnings of a text's words, and what it corrects; None of a longer one."""
+    """Return the beginnings of a text's words, and its correction; None for a long text."""
     words = (
         text.translate(_SPACED).split() if text.isascii() else _ANY_WORD.findall(text.casefold())
     )
@@ -297,7 +298,7 @@ def _read(text: str) -> tuple[Beginnings, CorrectedText | None]:
 
 
 def _full_text(memory: Memory) -> str:
-    """The text of all fields of a memory but its tags, which only say where it is filed."""
+    """Return the text of all fields of a memory but its tags, which only file it."""
     if not (memory.context or memory.action or memory.result):
         return memory.content
     fields = (memory.content, memory.context, memory.action, memory.result)
@@ -305,7 +306,7 @@ def _full_text(memory: Memory) -> str:
 
 
 def _is_replaced(memory: Comparable, other: Comparable) -> bool:
-    """Whether, by the log, either took the other's place."""
+    """Return True if, by the log, either replaced the other."""
     if not (memory.may_be_replaced or other.may_be_replaced):
         return False
     a, b = memory.memory, other.memory
@@ -314,13 +315,13 @@ def _is_replaced(memory: Comparable, other: Comparable) -> bool:
 
 
 def _is_other_value(a: Gist, b: Gist) -> bool:
-    """Whether two texts with other marks give another value of the same thing."""
+    """Return True if two texts with different marks give different values of the same thing."""
     ours, theirs = set(a.marks) - set(b.marks), set(b.marks) - set(a.marks)
     is_shared = bool(a.words or set(a.marks) & set(b.marks))
     is_swapped = bool(ours) == bool(theirs) or (ours | theirs) == {_NOT}
     if not (is_shared and is_swapped):
         return False
-    # a name that opens both sentences is what they are about: two functions, two files
+    # names at the start of both sentences are their topics: two functions, two files
     about = [one.marks[0] for one in (a, b) if one.begins_with_mark]
     if len(about) == 2 and about[0] != about[1] and not any(map(_IS_NUMBER.match, about)):
         return False
@@ -328,7 +329,10 @@ def _is_other_value(a: Gist, b: Gist) -> bool:
 
 
 def _within(one: Sequence[str], other: Sequence[str], share: float) -> bool:
-    """Whether the longer sequence is the shorter one with no more than so much put in."""
+    """Return True if the longer sequence is the shorter one with a few insertions.
+
+    The shorter must have at least a `share` of the longer's length.
+    """
     shorter, longer = sorted((one, other), key=len)
     if len(shorter) < share * len(longer):
         return False

@@ -3,9 +3,9 @@ Scores that a document takes from its neighbours: turns beside it, and its sessi
 
 A short turn is often an answer that repeats no word of its question ("By the lake, last summer"),
 so it takes a share of its neighbours' scores, most of a neighbour before it that asked. Only turns
-that answer another speaker have neighbours (-1 stands for none), so a memory that says all by
-itself is ranked by itself. The neighbours' shares follow passage retrieval with local context
-(Fernandez et al. 2011, https://doi.org/10.1007/s10791-010-9146-4).
+that answer another speaker have neighbours (-1: none), so a self-contained memory is ranked by
+itself. The neighbours' shares follow passage retrieval with local context (Fernandez et al. 2011,
+https://doi.org/10.1007/s10791-010-9146-4).
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ Links = npt.NDArray[np.int32]  # by document: another document's number, or -1
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
 
-# A session's share for a memory that nobody answered: its topic still says a little.
+# A session's share for a memory without an answer: its topic is weak evidence.
 UNANSWERED = 0.15
-BEST_OF_SESSION = 3  # turns whose vectors stand for their session
+BEST_OF_SESSION = 3  # turns whose vectors represent their session
 
 
 def take_scores(
@@ -37,7 +37,7 @@ def take_scores(
 
 
 def scale(values: Values, greatest: float) -> Values:
-    """Return values as shares of the greatest, in [0, 1]; zeros where that is not positive."""
+    """Return values as shares of the greatest, in [0, 1]; zeros if that is not positive."""
     if greatest <= 0:
         return np.zeros(len(values))
     shares: Values = np.clip(values / greatest, 0.0, 1.0)
@@ -62,10 +62,10 @@ def turn_shares(
 
 
 def session_shares(scores: Values, own: Values, is_turn: npt.NDArray[np.bool_]) -> Values:
-    """Return the share each document takes of its session's score, [documents].
+    """Return each document's share of its session's score, [documents].
 
     A turn takes it whole. A note is a session of one: its `own` share in [0, 1] counts, and
-    `UNANSWERED` parts of what it was written among.
+    `UNANSWERED` parts of its surrounding session's.
     """
     greatest = float(scores.max()) if len(scores) else 0.0
     shares = scale(scores, greatest)

@@ -1,12 +1,12 @@
 """
-QueryEmbedder: a model as recall asks it, where nobody may wait for one that is gone.
+QueryEmbedder: a model for recall, which never waits for an unavailable one.
 
-Query vectors are kept, the last few hundred, and a text that several ask for at once is embedded
-once: the others wait for that answer, and nobody for another text's. A failure closes the way to
-the model for some seconds, so that a dead one costs one timeout and not one a recall; then a single
-recall tries it again, and it recovers by itself. Until a heavy model is loaded recall goes without.
-A model elsewhere is asked in a thread of its own: its client may take longer than it was given, or
-not come back at all.
+The last few hundred query vectors are kept, and a text requested by several threads at once is
+embedded once: the others wait for that result, but never for another text's. After a failure the
+model is not asked for some seconds, so that a dead one costs one timeout and not one per recall;
+then a single recall tries it again, and it recovers by itself. Until a heavy model is loaded recall
+goes without. A remote model is asked in a thread of its own: its client may exceed its timeout, or
+never return.
 """
 
 import threading
@@ -29,7 +29,7 @@ _Key = tuple[str, bool]  # a text, and whether it is a query
 
 KEPT = 512  # query vectors: 0.8 MB at 384 dimensions
 PAUSE_S = 5.0  # after a failure
-PATIENCE_S = 2.0  # for a model elsewhere; what asks it is imported in that time too
+PATIENCE_S = 2.0  # for a remote model; includes the import of its client
 _FIRST = "what did we decide"  # the first text a model embeds: it loads what it needs
 
 
@@ -68,7 +68,7 @@ class QueryEmbedder:
         return self._model.is_local
 
     def load(self) -> threading.Thread | None:
-        """Begin to load a heavy model; return the thread that does, None where there is no need."""
+        """Begin to load a heavy model; return the thread, None if no loading is needed."""
         if self._model.is_cheap or self._is_loaded:
             return None
         self._is_loading = True
@@ -89,7 +89,7 @@ class QueryEmbedder:
         return self._vectors_of([(text, True) for text in texts])
 
     def knows(self, text: str) -> bool:
-        """Whether the model knows the text's script; true while it is being loaded."""
+        """Return True if the model knows the text's script, or is still being loaded."""
         return self._is_loading or self._model.knows(text)
 
     def _vectors_of(self, keys: Sequence[_Key]) -> Matrix:
@@ -119,7 +119,7 @@ class QueryEmbedder:
         return self._wait_for(mine)
 
     def _settle(self, key: _Key, answer: "Future[Vector]") -> None:
-        """Give the model's own answer, or its failure, to all who wait for it."""
+        """Give the model's answer, or its failure, to all waiting threads."""
         try:
             answer.set_result(self._ask_model(key))
         except BaseException as error:
@@ -129,7 +129,7 @@ class QueryEmbedder:
                 del self._asking[key]
 
     def _wait_for(self, answer: "Future[Vector]") -> Vector:
-        """Return an answer that somebody asked for; raise EmbedderError where it takes too long."""
+        """Return a pending answer; raise EmbedderError if it takes too long."""
         if self._model.is_local:
             return answer.result()
         try:
@@ -159,7 +159,7 @@ class QueryEmbedder:
 
     def _load(self) -> None:
         try:
-            with suppress(EmbedderError):  # kept, and said by the recalls that follow
+            with suppress(EmbedderError):  # kept, and reported by later recalls
                 self._ask_model((_FIRST, True))
                 self._is_loaded = True
         finally:
@@ -167,16 +167,16 @@ class QueryEmbedder:
 
 
 class QueryEmbedders:
-    """The models that one process asks, each made once. Threads may share it.
+    """The models used by one process, each made once. Threads may share it.
 
-    What lies in a manifest answers only to the model that made its vectors, which need not be the
-    one of the settings: a switch becomes true when its vectors are published, and not before.
+    A manifest can only be searched with the model that made its vectors, which may differ from the
+    one in the settings: a switch takes effect when its vectors are published, and not before.
     """
 
     def __init__(
         self, home: Path, setting: Callable[[], str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`setting` gives what the settings say by now; `clock` seconds that never go back."""
+        """`setting` returns the current setting; `clock` seconds that never go back."""
         self._home, self._setting, self._clock = home, setting, clock
         self._made: dict[str, QueryEmbedder] = {}
         self._making = threading.Lock()
@@ -193,7 +193,7 @@ class QueryEmbedders:
             return self._made[name]
 
     def find(self, model: str) -> QueryEmbedder | None:
-        """Return a model that was used in this home, loaded; None where it is gone.
+        """Return a model that was used in this home, loaded; None if it is gone.
 
         One elsewhere is sent questions only while the settings name it.
         """
@@ -204,7 +204,7 @@ class QueryEmbedders:
             try:
                 embedder = self._get(name)
             except ConfigError:
-                continue  # what the settings name is no model: `mnemolog doctor` says so
+                continue  # no model of that name: `mnemolog doctor` reports it
             if embedder.model == model:
                 if loading := embedder.load():
                     loading.join()

@@ -1,8 +1,8 @@
 """
 The parts of a compound question, by rules: whole questions in a row, a question after "and", the
-two sides of a comparison. It is split only where each part surely stands alone.
+two sides of a comparison. It is split only if each part is surely complete by itself.
 
-Recall itself asks a question whole: on labelled questions a split gained nothing sure
+Recall itself takes a question whole: on labelled questions a split brought no sure gain
 (docs/recall.md). `mnemolog ask` shows the answer to each part.
 """
 
@@ -26,13 +26,13 @@ _VERB = re.compile(
     r"hat|wurde|est|sont|avons|a|es|son|fue|hemos)\b",
     re.IGNORECASE,
 )
-# what it stands for is in the part before
+# pronouns that refer to the part before
 _POINTS_BACK = re.compile(
     r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|those|these|er|ihm|ihr|"
     r"dies\w*|elle|ils|elles|ello)\b",
     re.IGNORECASE,
 )
-# what begins a comparison, and the word between its two sides
+# the beginning of a comparison, and the word between its two sides
 _COMPARISONS = (
     (re.compile(r"\bbetween (.+)", re.IGNORECASE), re.compile(r",? and ")),
     (

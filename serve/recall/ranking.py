@@ -1,10 +1,10 @@
 """
-Ranking: how sure each candidate is, and the order in which a profile puts them.
+Ranking: the confidence of each candidate, and the order of the profile.
 
-Nothing here depends on the hour of the question, on when the manifest was published, or on what was
-recalled since: ages are counted to the view's moment, which the log gives and each receipt keeps,
-and uses and ratings are those of the snapshot. So the same place in the log gives the same order,
-built today or next week. What was written after the build counts as just written.
+Nothing here depends on the hour of the question, on when the manifest was published, or on later
+recalls: ages are counted to the view's moment, which the log gives and each receipt keeps, and uses
+and ratings are those of the snapshot. So the same place in the log gives the same order, built
+today or next week. Memories written after the build count as just written.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,11 +41,11 @@ _IS_LASTING = np.array([kind in LASTING_KINDS for kind in MEMORY_KINDS])  # as c
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """The candidates as they are chosen from: `order` are their places, best first.
+    """The ranked candidates: `order` are their places, best first.
 
-    All else is in the order of the candidates. `importance` is the stated one; its signal is what
-    time has left of it. `insights` are the ids of insights that gave way, by the place of the
-    source that stands for them; `gave_way` counts them.
+    All else is in the order of the candidates. `importance` is the stated one; its signal is the
+    decayed one. `insights` are the ids of insights that gave way, by the place of the source that
+    replaces them; `gave_way` counts them.
     """
 
     order: Places
@@ -54,8 +54,8 @@ class Ranked(msgspec.Struct, frozen=True):
     weights: dict[str, float]
     importance: Values
     confidence: Values
-    coverage: Values  # the share of the query's terms, by weight, that each holds
-    signs: Mapping[str, Values]  # what the confidence is computed from
+    coverage: Values  # the share of the query's terms, by weight, in each
+    signs: Mapping[str, Values]  # the inputs of the confidence
     insights: Mapping[int, tuple[str, ...]] = {}
     gave_way: int = 0
 
@@ -65,9 +65,9 @@ class Ranked(msgspec.Struct, frozen=True):
 
 
 def rank(view: View, question: Question, analysis: Analysis, evidence: Evidence) -> Ranked:
-    """Return the candidates in the order of the question's profile; equals stay as they were fused.
+    """Return the candidates in the order of the question's profile; ties keep the fused order.
 
-    What the turn before a candidate asked counts as its own: an answer does not say it again.
+    The words of the question before a candidate count as its own: an answer does not repeat them.
     """
     known = evidence.known
     matched = np.maximum(evidence.term_shares, evidence.question_term_shares)
@@ -85,11 +85,11 @@ def rank(view: View, question: Question, analysis: Analysis, evidence: Evidence)
     if analysis.lists_time and evidence.time is not None:
         of_kind = matched.any(axis=0) | (evidence.time >= IN_TIME + OF_KIND)
         sure = scoring.listing_confidence(evidence.time >= IN_TIME, of_kind | (not analysis.kinds))
-    sure = np.round(sure, 4)  # what is shown is what is held to the bar
+    sure = np.round(sure, 4)  # the shown value is compared with the bar
     fit = KINDS[analysis.task_mode] if analysis.task_mode else None
     ranked = _weigh(view, question, evidence, covered, sure, signs, fit)
     if question.profile == "balanced":
-        # what answers best comes first, so nothing is surer than what stands above it
+        # the best answer comes first, so no candidate may be surer than those above it
         own = ranked.order[~view.insights.among(evidence.docs)[ranked.order]]
         sure[own] = np.minimum.accumulate(sure[own])
     return _fold_insights(view, question, evidence.docs, ranked)
@@ -106,8 +106,8 @@ def _weigh(
 ) -> Ranked:
     """Return the candidates ranked by the signals of the question's profile.
 
-    `fit` says how well a kind of memory fits what the asker is at, in [0, 1], kinds not named 0;
-    None, where nobody knows, is neutral.
+    `fit` maps kinds of memories to their fit for the caller's task, in [0, 1], 0 for missing kinds;
+    None, for an unknown task, is neutral.
     """
     weights = question.profiles.weights(question.profile)
     stated = _column(view, evidence.docs, view.snapshots.rows.importance, "importance")
@@ -132,13 +132,13 @@ def _weigh(
 
 
 def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -> Ranked:
-    """Return the candidates with each insight given way to its best source, where it has one.
+    """Return the candidates with each insight replaced by its best source among them, if any.
 
-    An insight says in one text what several memories say, so it holds more of a question's words
-    than any of them, and would push them out. Where a source of it is a candidate, the best of
-    those stands for it and names it; where none is, it comes as itself if it is SURE, whatever bar
-    is asked for: else the words it has beyond its sources' would bring it to questions on anything.
-    A question for insights by their kind gets them.
+    An insight combines several memories in one text, so it has more of a question's words than any
+    of them, and would push them out. If sources of it are candidates, the best of those replaces it
+    and names it; if not, the insight itself is kept if its confidence is SURE, at any bar:
+    otherwise its own words, beyond those of its sources, would match questions on any topic. A
+    question for insights by their kind gets them.
     """
     derived = view.insights
     places = np.flatnonzero(derived.among(docs))
@@ -152,7 +152,7 @@ def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -
     names = np.where(rows >= 0, rows, docs).tolist()
     place_of = {name: place for place, name in enumerate(names) if place not in ours}
     scores = ranked.scores.copy()
-    folded: dict[int, list[int]] = {}  # by the place of the source that stands for them
+    folded: dict[int, list[int]] = {}  # by the place of the source that replaces them
     removed: list[int] = []
     for place in places[np.argsort(rank[places])].tolist():
         sources = [place_of[name] for name in derived.sources(int(docs[place])) if name in place_of]
@@ -180,9 +180,9 @@ def _ids(view: View, docs: Docs) -> tuple[str, ...]:
 
 
 def _fade(view: View, docs: Docs, stated: Values) -> Values:
-    """The stated importances after decay, as of the view's moment."""
+    """Return the stated importances after decay, as of the view's moment."""
     faded = stated.copy()
-    places = np.flatnonzero(stated > USUAL)  # what is usual does not fade
+    places = np.flatnonzero(stated > USUAL)  # the usual importance does not fade
     if len(places):
         docs, stated = docs[places], stated[places]
         uses = np.zeros(len(docs), np.int64)
@@ -203,7 +203,7 @@ def _fade(view: View, docs: Docs, stated: Values) -> Values:
 
 
 def _last_used(view: View, docs: Docs) -> npt.NDArray[np.int64]:
-    """Return when each was last recalled, as far as the build knows, else last changed."""
+    """Return the time of each document's last recall known to the build, else its last change."""
     changed = _column(view, docs, view.snapshots.rows.updated_at, "updated_at").astype(np.int64)
     usage = view.snapshots.usage
     if usage is None:
@@ -241,7 +241,7 @@ def _route_fit(view: View, docs: Docs, fit: Mapping[str, float] | None) -> Value
 
 
 def _column(view: View, docs: Docs, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Return a column of the candidates; `name` is that of the tail's."""
+    """Return a column of the candidates; `name` is the column's name in the tail."""
     values = np.zeros(len(docs), column.dtype)
     built = docs < len(column)
     values[built] = column[docs[built]]

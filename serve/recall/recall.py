@@ -1,16 +1,16 @@
 """
 One recall from top to bottom, without a model or I/O on the way.
 
-    analyse          what the question says (`analysis`, `classification`)
-    find_candidates  which documents may answer it (`candidates`)
-    gather_evidence  what speaks for each, fused into a score (`evidence`, `neighbours`, `scoring`)
-    rank             how sure each is, and the order of the profile (`ranking`, `scoring`)
-    select           what comes back: near duplicates folded, conflicts side by side (`selection`)
-    explain          what every stage did, if asked (`explanation`)
+    analyse          the question's words and conditions (`analysis`, `classification`)
+    find_candidates  the documents that may answer it (`candidates`)
+    gather_evidence  the evidence for each, fused to a score (`evidence`, `neighbours`, `scoring`)
+    rank             the confidence of each, and the order of the profile (`ranking`, `scoring`)
+    select           the hits: near duplicates folded, conflicts side by side (`selection`)
+    explain          a report of every stage, on request (`explanation`)
 
-A memory that a later claim put an end to gives its place to that one and comes behind it, marked.
+A memory that a later claim ended gives its place to that claim and follows it, marked.
 
-Each stage is entered once, in this order, and takes the values of those before it.
+The stages run once each, in this order, on the results of those before.
 """
 
 import time
@@ -43,7 +43,7 @@ from store.memories.memory import Memory
 
 
 class Timings:
-    """How long each stage of one recall took: `us` are microseconds by stage, in their order."""
+    """The durations of a recall's stages: `us` are microseconds by stage, in their order."""
 
     def __init__(self) -> None:
         self.us: dict[str, int] = {}
@@ -60,12 +60,12 @@ __all__ = ["LEAST_IDF", "Answer", "Hit", "Mode", "Question", "recall"]
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """One memory that came back, and why, where that was asked.
+    """A returned memory, with an explanation on request.
 
-    `copies` are ids of memories that say the same; `conflicts_with` is a newer one that says
-    another value; `history` is what this one replaced, newest first. `insights` are ids of what
-    jobs made of this one and others, and that gave way to it. `change` is what a later claim did
-    to it, `retracts` what it quotes only to say that it is over.
+    `copies` are ids of duplicates; `conflicts_with` is a newer memory with another value;
+    `history` are the memories it replaced, newest first. `insights` are ids of insights made from
+    this memory and others, that gave way to it. `change` is the effect of a later claim,
+    `retracts` a quoted text that no longer holds.
     """
 
     memory: Memory
@@ -81,9 +81,9 @@ class Hit(msgspec.Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether what the memory says is surely over, and little else is in it.
+        """Whether the memory's statement is surely outdated, with little else in it.
 
-        A rule is never so: it is shown, marked, until its user takes it back.
+        Never for a rule: it is shown, marked, until its user takes it back.
         """
         change = self.change if role(self.memory) != "rule" else None
         return change is not None and change.is_sure and change.is_whole
@@ -94,10 +94,10 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What recall says, from the log up to `watermark`, of which `built` is in the manifest's
-    snapshots. `below_bar` counts candidates that were not sure enough to return: under
-    `bar`. `hint` says why there is no hit and what to do. `route` is what the router chose, if one
-    was asked; `teams` who brought each hit, where two ways were asked (`team_draft`).
+    """The result of a recall, from the log up to `watermark`; the events up to `built` are in the
+    manifest's snapshots. `below_bar` counts candidates with a confidence under `bar`. `hint` is
+    the reason for an empty answer and the remedy. `route` is the router's choice, if there is a
+    router; `teams` are the sources of the hits, if two rankings were interleaved (`team_draft`).
     """
 
     hits: tuple[Hit, ...]
@@ -189,8 +189,8 @@ def _apply_route(question: Question, route: Route | None) -> Question:
 
 
 def confidence_floor(search: str | None, usual: float) -> float:
-    """Return the least confidence that `search` asks for, where the settings ask for `usual`; 0
-    where they ask for none: no route hides what a search would show.
+    """Return the least confidence for the route `search`, given the settings' `usual` one; 0 if
+    that is 0: no route hides a hit of a plain search.
     """
     match search:
         case "high_threshold" if usual:
@@ -202,7 +202,7 @@ def confidence_floor(search: str | None, usual: float) -> float:
 
 
 def result_limit(search: str | None, usual: int) -> int:
-    """Return the most memories that `search` returns, where the settings say `usual`."""
+    """Return the most memories for the route `search`, given the settings' `usual` number."""
     match search:
         case "high_threshold":
             return max(1, usual // 2)
@@ -221,7 +221,7 @@ def _hits(
     ranked: Ranked,
     selection: Selection,
 ) -> tuple[Hit, ...]:
-    """The selected memories as hits, each with those it superseded that are no hits too."""
+    """Return the selected memories as hits, each with those it superseded that are no hits too."""
     superseded, scores = Superseded(view), round_scores(ranked)
     returned = {selected.memory.id for selected in selection.chosen}
     return tuple(
@@ -247,8 +247,8 @@ def _hits(
 
 
 def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    """Return the hits with what is over marked, each behind the one that took its place. Where
-    there is room, what may have taken a hit's place stands at the end.
+    """Return the hits with the outdated ones marked, each behind its successor. If there is room,
+    possible successors are appended.
     """
     until = question.filter.as_of
     marked: list[Hit] = []
@@ -285,14 +285,14 @@ def _is_placed(change: Change, placed: Sequence[Hit]) -> bool:
 
 
 def _makes(memory: Memory, change: Change) -> bool:
-    """Return whether a memory is that of the claim that made a change, or repeats it."""
+    """Return True if a memory is the source of the claim that made a change, or repeats it."""
     return memory.id == change.by or (
         memory.created_at == change.at and change.text in memory.content
     )
 
 
 def _successor(view: View, question: Question, hit: Hit) -> Hit | None:
-    """Return what took a hit's place as a hit of its own; None where it may not be shown."""
+    """Return the successor of a hit as a hit of its own; None if it may not be shown."""
     if hit.change is None:
         return None
     memory = view.tail.find(hit.change.by)

@@ -1,5 +1,5 @@
 """
-From a request to an answer and back: what HTTP and the command line share, so both say the same.
+Requests and answers: the code shared by HTTP and the command line, so both answer alike.
 """
 
 import time
@@ -32,7 +32,7 @@ from store.log.events import Event
 from store.memories.memory import ACTIVE
 
 KEPT = 2_000  # characters of a query in its receipt
-Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
+Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # SQLite's range
 
 
 class RecallRequest(FieldFilters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,12 +75,12 @@ class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who asks, as far as that is known."""
+    """The caller, as far as known."""
 
     session: str | None = None
     agent: str | None = None
     door: Door = "rest"
-    shared: tuple[str, ...] = ()  # what the work tree shares that is asked from
+    shared: tuple[str, ...] = ()  # projects of the notes that the caller's work tree shares
 
 
 NOBODY = Asker()
@@ -148,7 +148,7 @@ def answer(
 
 
 def _question(request: RecallRequest, conditions: Filter, choices: Choices) -> Question:
-    """Return the question of a request; the settings say what it leaves out."""
+    """Return the question of a request, completed from the settings."""
     default = default_question(request.query, conditions, choices)
     return replace(
         default,
@@ -170,16 +170,16 @@ def join_answers(recalled: Answer, other: Answer, receipt: str) -> Answer:
 
 
 def tried(choices: Choices, teams: str) -> Tried:
-    """Return what a receipt keeps of a trial."""
+    """Return the receipt's record of a trial."""
     return Tried(choices.trial.plan, choices.trial.set, teams)
 
 
 def _router(
     view: View, request: RecallRequest, choices: Choices, as_of: int | None, receipt: str | None
 ) -> Router | None:
-    """The router of a recall; None if the request sets `min_confidence` or `top_k`.
+    """Return the router of a recall; None if the request sets `min_confidence` or `top_k`.
 
-    The past is asked under the policy of then, and nothing is tried in it.
+    A recall of the past uses the policy of that time, without exploration.
     """
     if request.min_confidence is not None or request.top_k is not None:
         return None
@@ -215,7 +215,7 @@ def _payload(recalled: Answer, took_us: int, timings: Timings, now: int) -> dict
 
 
 def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
-    """Return a hit as it is sent; marks it does not bear are left out."""
+    """Return a hit as it is sent; empty marks are left out."""
     change, expires_at = hit.change, hit.memory.expires_at
     is_over = hit.memory.state == ACTIVE and expires_at is not None and expires_at <= now
     marks = {
@@ -225,7 +225,7 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
         "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,
         "copies": list(hit.copies),
         "conflicts_with": hit.conflicts_with,
-        # what a later claim surely ended, all of it or a sentence
+        # a text that a later claim surely ended, the whole or a sentence
         **(
             {
                 "until": isoformat(change.at),
@@ -266,7 +266,7 @@ def _receipt_body(
 ) -> Recalled:
     """Return the receipt: without the unsure hits, unless the settings or the request have a bar.
 
-    What is only near was not used, and is not rated with the recall.
+    Hits that are only near were not used, and are not rated with the recall.
     """
     has_bar = request.min_confidence is not None or choices.min_confidence > 0
     sure = [hit for hit in recalled.hits if has_bar or not hit.is_unsure]
@@ -295,12 +295,12 @@ def receipt_hits(hits: Sequence[Hit]) -> tuple[ReceiptHit, ...]:
 
 
 def digest(data: bytes) -> str:
-    """Return the first 16 hex digits of the SHA-256 of what came back."""
+    """Return the first 16 hex digits of the SHA-256 of an answer."""
     return sha256(data).hexdigest()[:16]
 
 
 _SETTINGS = ("top_k", "profile", "min_confidence")  # that a request may set for itself
-_WHERE = ("now", "project", "shared")  # who asks, and from where
+_WHERE = ("now", "project", "shared")  # the caller's time and place
 _NARROWING = tuple(field.name for field in fields(Filter) if field.name not in _WHERE)
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 

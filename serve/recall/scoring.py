@@ -5,22 +5,22 @@ Fusion by rank is reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2
 https://doi.org/10.1145/1571941.1572114); by score it is a weighted sum of evidence in [0, 1]
 (Bruch, Gai and Ingber 2023, https://doi.org/10.1145/3596512).
 
-A profile orders the candidates by several signals. A weighted mean of recency, relevance,
-importance and more is what Generative Agents (Park et al. 2023,
-https://doi.org/10.1145/3586183.3606763) use; a mean lets a fresh or important memory pass one that
-answers better. `with_priors` does not: it can only swap memories whose scores are nearly equal.
+A profile orders the candidates by several signals. Generative Agents (Park et al. 2023,
+https://doi.org/10.1145/3586183.3606763) use a weighted mean of recency, relevance, importance and
+more; a mean lets a fresh or important memory pass a better answer. `with_priors` does not: it can
+only swap memories whose scores are nearly equal.
 
 Importance decays exponentially with the time since a memory was last used or changed, its half-life
 stretched by how often it was recalled (Ebbinghaus 1885; MemoryBank, Zhong et al. 2024,
-https://doi.org/10.1609/aaai.v38i17.29946). Only what lies above the usual importance fades.
+https://doi.org/10.1609/aaai.v38i17.29946). Only the part above the usual importance fades.
 
 Confidence is the probability that a candidate answers the query, comparable between queries: a
-logistic model of what its vector says (calibrated, so another embedding model means the same), how
-many of the query's words it holds and the rarest of them, and how much of the query the memory does
-not know. The last counts as far as the memory's vocabulary is complete: its sample coverage (Good
-1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted as
+logistic model of the nearness of its vector (calibrated, so that embedding models compare), the
+number of the query's words it has and the rarest of them, and the share of the query that the
+memory does not know. The last counts as far as the memory's vocabulary is complete: its sample
+coverage (Good 1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted as
 tests/bench/fit_confidence.py fits them (its last run differs by .6 at most) on conversations,
-notes, code and six languages; docs/recall.md has what they give on workspaces left out.
+notes, code and six languages; docs/recall.md has the results on workspaces left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,10 +61,10 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
 def beside(
     rankings: Sequence[Ranking], scores: Sequence[npt.NDArray[np.float32]], *, k: int = K
 ) -> Scores:
-    """The gain by `reciprocal_rank` of documents that are in no ranking, [n].
+    """Return the gain by `reciprocal_rank` of documents that are in no ranking, [n].
 
-    `scores` are theirs in each ranking, [n]: they gain by the rank these would have. One of no
-    more than 0 gains nothing. No rankings give an empty array.
+    `scores` are theirs in each ranking, [n]: they gain by the rank these would have. Scores of 0 or
+    less gain nothing. The array is empty without rankings.
     """
     gains = np.zeros(len(scores[0]) if scores else 0)
     for one, said in zip(rankings, scores, strict=True):
@@ -107,9 +107,9 @@ def recency(last: Times, now: int) -> Values:
 
 
 def relevance(scores: Values, repeats: npt.NDArray[np.bool_]) -> Values:
-    """Return the scores as shares of the greatest, 1 at most; zeros where none is positive.
+    """Return the scores as shares of the greatest, 1 at most; zeros without a positive score.
 
-    Those that repeat what others say, [scores], are no measure unless there are no others.
+    `repeats`, [scores], marks documents that repeat others; they set the greatest only if all do.
     """
     measured = scores if repeats.all() else scores[~repeats]
     greatest = float(measured.max(initial=0.0))
@@ -120,7 +120,7 @@ def relevance(scores: Values, repeats: npt.NDArray[np.bool_]) -> Values:
 
 
 def usefulness(verdicts: Values, ratings: Values) -> Values:
-    """Return the mean verdict, [-1, 1], shrunk to nothing where there are few; none gives 0."""
+    """Return the mean verdict, [-1, 1], shrunk to nothing if there are few; none gives 0."""
     means: Values = np.clip(verdicts / (ratings + SHRINK), -1.0, 1.0)
     return means
 
@@ -153,19 +153,20 @@ Counts = npt.NDArray[np.int64]
 
 Mask = npt.NDArray[np.bool_]
 
-USUAL = 0.5  # the importance of a memory of which nobody said any
+USUAL = 0.5  # the importance of a memory without a stated one
 HALF_LIFE_DAYS = 90.0
-LASTING = 4.0  # how many times as long a lasting kind holds
-# what is still to be followed long after it was said
+LASTING = 4.0  # times the half-life, for a lasting kind
+# the kinds that stay binding for long
 LASTING_KINDS = ("antipattern", "decision", "goal", "lesson", "preference")
 _DAY = 86_400 * 1_000_000  # microseconds
 
 
 def decay(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: Mask) -> Values:
-    """Importances in [0, 1] after decay, [n] each.
+    """Return importances in [0, 1] after decay; all arrays are [n].
 
-    `idle` is microseconds since each was used or changed, none below 0; `uses` how often it was
-    recalled. What lies above USUAL falls towards it; what is pinned, or not above it, stays.
+    `idle` is the time since the last use or change in microseconds, a negative one counts as 0;
+    `uses` the number of recalls. An importance above USUAL falls towards it; others, and pinned
+    ones, stay.
     """
     stretch = np.where(lasting, LASTING, 1.0) * (1.0 + np.log2(1.0 + np.maximum(uses, 0)))
     left = np.power(0.5, np.maximum(idle, 0) / (_DAY * HALF_LIFE_DAYS * stretch))
@@ -175,7 +176,7 @@ def decay(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: 
 
 
 class Model(msgspec.Struct, frozen=True):
-    """Coefficients of the logistic model; the `alone` ones hold where no word is known at all."""
+    """Coefficients of the logistic model; the `alone` ones apply if no word is known at all."""
 
     near: float
     words: float
@@ -187,15 +188,15 @@ class Model(msgspec.Struct, frozen=True):
 
 
 MEANING = Model(2.49, 1.38, 2.88, -2.17, -4.56, near_alone=10.4, bias_alone=-4.7)
-# alone, hashed letters stand for a misspelt word: more careful than the fit
+# near_alone: hashed letters alone indicate a misspelt word; more careful than the fit
 LETTERS = Model(2.95, 1.56, 3.34, -3.36, -4.31, near_alone=50.0, bias_alone=-5.5)
 
 
 def coverage(matched: npt.NDArray[np.float32], weights: Values) -> Values:
-    """Return the share of the query's weight that each candidate holds, [candidates].
+    """Return each candidate's share of the query's weight, [candidates].
 
-    `matched` is [terms, candidates], in [0, 1], `weights` [terms] and not negative. A query without
-    terms, or whose terms weigh nothing, is covered by nothing.
+    `matched` is [terms, candidates], in [0, 1], `weights` [terms] and not negative. The shares are
+    0 for a query without terms, or whose terms have no weight.
     """
     total = weights.sum()
     if total <= 0:
@@ -222,9 +223,9 @@ LISTED, OTHER_KIND, OTHER_TIME = 0.8, 0.5, 0.1
 
 
 def listing_confidence(within: Mask, of_kind: Mask) -> Values:
-    """Return how sure each candidate is where a question lists a time, [candidates].
+    """Return the confidence of each candidate for a question that lists a time, [candidates].
 
-    What was made `within` it answers, less surely where another kind is asked for.
+    Candidates made `within` it are answers, with less confidence if of another kind.
     """
     sure: Values = np.where(within, np.where(of_kind, LISTED, OTHER_KIND), OTHER_TIME)
     return sure

@@ -1,11 +1,10 @@
 """
-Selection: which candidates come back, which were dropped, and why.
+Selection: the candidates to return, the dropped ones, and the reasons.
 
-Of memories that say the same one comes back, the newest or the pinned one, with the ids of its
-copies; a fact that a job read out of a memory is one of that memory's. Of memories that say the
-same but for a value all come back, the newest first and the others right behind it, marked; a
-question that names one of the values keeps them in the order of their scores. Only the best few
-dozen are read and compared.
+Of duplicates one is returned, the pinned or else the newest, with the ids of its copies; a fact
+that a job extracted from a memory counts as its copy. Memories that are equal but for a value are
+all returned, the newest first and the others right behind it, marked; a question that names one of
+the values keeps them in the order of their scores. Only the best few dozen are read and compared.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,13 +28,13 @@ from serve.recall.scoring import Values
 from store.derived.duplicates import MOST_VALUES
 from store.memories.memory import Memory
 
-# Read beyond those asked for: a newer value may stand a few places below the older one.
+# Read beyond `top_k`: a newer value may be a few places below the older one.
 LOOK_AHEAD = 16
-_FACTS = "facts"  # the job that reads facts out of memories
+_FACTS = "facts"  # the job that extracts facts from memories
 
 
 class Chosen(msgspec.Struct, frozen=True):
-    """A memory that comes back; `place` is that among the candidates."""
+    """A selected memory; `place` is its place among the candidates."""
 
     place: int
     memory: Memory
@@ -44,8 +43,8 @@ class Chosen(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What comes back, best first; `below_bar`, `below_score` and `over_top_k` are places, best
-    first.
+    """The selected hits, best first; `below_bar`, `below_score` and `over_top_k` are the places of
+    the others, best first.
     """
 
     chosen: tuple[Chosen, ...] = ()
@@ -55,7 +54,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many candidates fell to what."""
+        """The number of dropped candidates by reason."""
         counts = {
             "below_bar": len(self.below_bar),
             "below_score": len(self.below_score),
@@ -67,7 +66,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Entry:
-    """Memories that say the same: the one that stands for them, and the ids of the others."""
+    """A group of duplicates: the returned memory, and the ids of the others."""
 
     place: int
     compared: Comparable
@@ -93,11 +92,11 @@ def _preference(memory: Memory) -> tuple[bool, int, int]:
 
 
 def _age(memory: Memory) -> tuple[int, int]:
-    """The age of a memory, greater for the newer: when it happened, then when it was written."""
+    """Return a memory's sort key by age, greater for the newer: its time, then its seq."""
     return memory.created_at, memory.seq
 
 
-_Group = list[_Entry]  # memories that say the same but for a value
+_Group = list[_Entry]  # memories that are equal but for a value
 _by_group = itemgetter(0)
 
 
@@ -106,7 +105,7 @@ def select(
     ranked: Ranked,
     read: Callable[[Sequence[int]], list[Memory]],
 ) -> Selection:
-    """Select the candidates that come back; `read` gives the memories at some places."""
+    """Select the candidates to return; `read` returns the memories at some places."""
     order = ranked.order
     is_below = ranked.confidence[order] < question.min_confidence
     is_low = round_scores(ranked)[order] < question.min_score
@@ -126,7 +125,7 @@ def select(
 
 
 def round_scores(ranked: Ranked) -> Values:
-    """Return the scores as shown, in the candidates' order: these are held to the floor."""
+    """Return the scores as shown, in the candidates' order, for comparison with the floor."""
     return np.round(ranked.scores, 6)
 
 
@@ -152,12 +151,12 @@ def _group(
 ) -> tuple[list[_Group], list[int]]:
     """Return the groups, best first and each newest first, and the places that are in none.
 
-    Once there are `top_k` entries, only a copy or a newer value of one of them is let in.
+    Once there are `top_k` entries, only a copy or a newer value of one of them is accepted.
     """
     groups: list[_Group] = []
     entries: list[tuple[int, _Entry]] = []  # of all groups, each with its group's place
     left_out: list[int] = []
-    signatures = 0  # of the words of all that was let in
+    signatures = 0  # of the words of all accepted memories
     has_facts = False
     for place, memory in ranked:
         new, is_full = comparable(memory), len(entries) >= question.top_k
@@ -197,8 +196,8 @@ def _group(
 def _alike(
     memory: Comparable, near: Iterable[tuple[int, _Entry]]
 ) -> tuple[int, _Entry, Likeness] | None:
-    """Return what a memory is like: an entry of the first group that holds such, the place of that
-    group, and how; one that says the same before another value. `near` is in the groups' order.
+    """Return the match of a memory: the place of the first group with one, its entry and the
+    likeness; a duplicate is preferred to another value. `near` is in the groups' order.
     """
     other_value = None
     for at, entry in near:
@@ -213,16 +212,16 @@ def _alike(
 
 
 def _is_series(group: _Group) -> bool:
-    """Whether so many values are facts of a kind, of which none corrects another."""
+    """Return True if a group is a series of facts: many values, none correcting another."""
     return len(group) > MOST_VALUES and not any(entry.compared.may_be_replaced for entry in group)
 
 
 def _fold_extracted_fact(
     memory: Comparable, place: int, groups: list[_Group], *, is_full: bool
 ) -> bool:
-    """Fold a fact that a job read out of a memory into that one, which says it and more.
+    """Fold a fact that a job extracted from a memory into that memory, which includes it.
 
-    Return whether one of the two was there already; what has no room takes no fact's place.
+    Return True if one of the two was there already; in a full answer, a memory replaces no fact.
     """
     for entry in (entry for group in groups for entry in group):
         if _extracted_from(memory.memory, entry.memory):

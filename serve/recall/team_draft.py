@@ -1,10 +1,10 @@
 """
-Team draft: two rankings interleaved into one, and who brought what of it.
+Team draft: two rankings interleaved into one, with the source of each hit.
 
-Two captains pick in turn, each the best that is not there yet; who begins a turn is drawn. What is
-used then speaks for the team that picked it, whatever its place: Radlinski, Kurup and Joachims,
-CIKM 2008, https://doi.org/10.1145/1458082.1458092. The draw follows from a receipt's id, so that
-the same recall is always interleaved in the same way.
+Two captains pick in turn, each the best hit not yet picked; the first picker of a turn is drawn. A
+used hit counts for the team that picked it, at any place: Radlinski, Kurup and Joachims, CIKM 2008,
+https://doi.org/10.1145/1458082.1458092. The draw follows from a receipt's id, so that the same
+recall is always interleaved in the same way.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ A, B = "A", "B"
 def team_draft(a: Sequence[Hit], b: Sequence[Hit], receipt: str) -> tuple[tuple[Hit, ...], str]:
     """Return as many hits as the longer of two rankings has, interleaved, and the team of each.
 
-    What one ranking folds into a copy is not brought by the other again.
+    A memory that one ranking folds into a hit as a copy is not taken from the other again.
     """
     drafted: list[Hit] = []
     teams = ""
@@ -44,7 +44,7 @@ def _ids(hit: Hit) -> set[str]:
 
 
 def _next_team(teams: str, receipt: str) -> str:
-    """Return the team that picks: the one that picked less, else the one that is drawn."""
+    """Return the team that picks: the one with fewer picks, else a drawn one."""
     if teams.count(A) != teams.count(B):
         return A if teams.count(A) < teams.count(B) else B
     drawn = sha256(f"trial\x00{receipt}\x00{len(teams)}".encode()).digest()[0]

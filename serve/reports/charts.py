@@ -1,9 +1,9 @@
 """
 Charts: lines, bars, rows of bars and sparklines as SVG, each with its figures as a table.
 
-All text is escaped here and nowhere else. There is no `style` attribute and no colour: classes say
-what a mark is, `charts.css` how it looks in light and dark, so a strict Content-Security-Policy
-lets a chart through.
+All text is escaped here and nowhere else. There is no `style` attribute and no colour: classes name
+the marks and `charts.css` styles them in light and dark, so a strict Content-Security-Policy allows
+a chart.
 """
 
 import math
@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 360, 180  # units of a drawing, as wide as a phone is in pixels
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """`marks` is what is drawn, as SVG; `rows` are the figures, under the `columns`."""
+    """A chart: `marks` is its SVG; `rows` are the figures, under the `columns`."""
 
     title: str
     description: str
@@ -76,7 +76,7 @@ def _table(chart: Chart) -> str:
 
 
 def svg_number(value: float) -> str:
-    """Return a coordinate, with a digit after the point where there is one."""
+    """Return a coordinate, with one decimal if it is not whole."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -103,7 +103,7 @@ def svg_bar(x: float, y: float, width: float, height: float, kind: str, text: st
 
 
 def svg_path(points: Iterable[tuple[float, float]], kind: str, *, closed: bool = False) -> str:
-    """Return a line through some points; `closed` fills what lies inside."""
+    """Return a line through some points; `closed` fills its inside."""
     steps = " L".join(f"{svg_number(x)} {svg_number(y)}" for x, y in points)
     return f'<path class="{kind}" d="M{steps}{" Z" if closed else ""}"/>'
 
@@ -121,7 +121,7 @@ _STEPS = 4
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """Values from `low` to `high` lie evenly between the places `start` and `end`."""
+    """A linear scale from the values `low` to `high` to the places `start` to `end`."""
 
     low: float
     high: float
@@ -129,7 +129,7 @@ class Scale(msgspec.Struct, frozen=True):
     end: float
 
     def __call__(self, value: float) -> float:
-        """Return a value's place; where all values are one, the middle."""
+        """Return a value's place; the middle where all values are equal."""
         if self.high == self.low:
             return (self.start + self.end) / 2
         share = (value - self.low) / (self.high - self.low)
@@ -139,7 +139,7 @@ class Scale(msgspec.Struct, frozen=True):
 def ticks(high: float, *, whole: bool = False) -> list[float]:
     """Return even, round values from 0 up to `high` or above, _STEPS steps at most.
 
-    The last is where an axis ends; `whole` gives none but whole numerals.
+    The last is the end of the axis; `whole` gives only whole numbers.
     """
     if not math.isfinite(high) or high <= 0:
         return [0.0, 1.0]
@@ -160,7 +160,7 @@ _SPARK_WIDTH, _SPARK_HEIGHT = 120, 28
 
 
 def area_chart(title: str, at: Sequence[float], values: Sequence[float], said: str) -> Chart:
-    """Draw how one count moved, from 0 up; `at` are ascending, microseconds UTC."""
+    """Draw a count over time, from 0 up; `at` are ascending, microseconds UTC."""
     if not at:
         return empty_chart(title)
     values = _finite(values)
@@ -192,7 +192,7 @@ def bar_chart(
     written: Written = formatting.count,
     said: str = "",
 ) -> Chart:
-    """Draw numbers by step, one upon the other; `at`, microseconds UTC, is as long as each."""
+    """Draw stacked numbers by step; `at`, microseconds UTC, is as long as each series."""
     if not at or not any(map(any, series.values())):
         return empty_chart(title)
     stacks = [_finite(values) for values in series.values()]
@@ -259,7 +259,7 @@ def histogram(
     for row, (name, value) in enumerate((marks or {}).items()):
         x = _LEFT + slot * _place(edges, value)
         drawn.append(svg_line(x, _TOP, x, HEIGHT - _BOTTOM, "rule"))
-        # below one another, so that near ones do not lie upon each other
+        # below one another, so that near ones do not overlap
         drawn.append(svg_text(x + 3, _TOP + 8 + 12 * row, f"{name} {written(value)}", "remark"))
     total = sum(counts)
     return Chart(
@@ -326,7 +326,7 @@ def sparkline(title: str, values: Sequence[float]) -> Chart:
 
 
 def _grid(marks: Sequence[float], up: Scale, written: Written) -> str:
-    """Return the lines across and what they stand for."""
+    """Return the horizontal grid lines and their labels."""
     short = formatting.short_number if written is formatting.count else written
     return "".join(
         svg_line(_LEFT, up(value), WIDTH - _RIGHT, up(value), "grid" if value else "axis")

@@ -1,6 +1,5 @@
 """
-Communities of a weighted graph: nodes that are joined to one another more than chance would join
-them.
+Communities of a weighted graph: groups of nodes with more edges among them than expected by chance.
 
 Sums are made in order, so that the same graph has the same communities on every machine.
 """
@@ -19,8 +18,7 @@ Floats = npt.NDArray[np.float64]
 class Graph:
     """Edge i joins `source[i]` and `target[i]`, once and not to itself, [m].
 
-    `inner` is twice the weight of the edges that each node holds in it, [n]: of one that stands for
-    several.
+    `inner` is twice the weight of the edges inside each node, [n], for nodes that were merged.
     """
 
     source: Ints
@@ -33,17 +31,17 @@ class Graph:
 
     @cached_property
     def degree(self) -> Floats:
-        """The sum of the weights of each node's edges, those in it among them, [n]."""
+        """The sum of the weights of each node's edges, inner ones included, [n]."""
         return self.at_ends(self.weight, self.weight) + self.inner
 
     @cached_property
     def modularity(self) -> float:
-        """How much more weight lies in the nodes than chance would put there."""
+        """The weight inside the nodes above that expected by chance."""
         total = _sum(self.degree)
         return _sum(self.inner) / total - _sum((self.degree / total) ** 2) if total else 0.0
 
     def at_ends(self, of_source: Floats, of_target: Floats) -> Floats:
-        """Return for each node the sum of what its edges bring to it, [n]."""
+        """Return for each node the sum of its edges' values, [n]."""
         return sum_by(self.source, of_source, len(self)) + sum_by(self.target, of_target, len(self))
 
     def merge(self, label: Ints) -> "Graph":
@@ -63,7 +61,7 @@ class Graph:
 
 
 def sum_by(into: Ints, values: Floats, count: int) -> Floats:
-    """Return for each number up to `count` the sum of the values it gets, in their order."""
+    """Return for each number up to `count` the sum of its values, added in order."""
     return np.bincount(into, values, count).astype(np.float64, copy=False)  # of no value, integers
 
 
@@ -72,9 +70,9 @@ def _sum(values: Floats) -> float:
 
 
 # The local moving of Louvain (Blondel et al. 2008,
-# https://doi.org/10.1088/1742-5468/2008/10/P10008), for all nodes at once. Two that would swap for
-# ever are kept apart by halves: in a round only the nodes of one half may move, and the halves are
-# others in every round.
+# https://doi.org/10.1088/1742-5468/2008/10/P10008), for all nodes at once. To stop two nodes from
+# swapping for ever, only the nodes of one half may move in a round, and the halves change in every
+# round.
 
 ROUNDS = 12
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # of Fibonacci hashing
@@ -83,7 +81,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)  # of Fibonacci hashing
 def levels(graph: Graph) -> list[tuple[Graph, Ints]]:
     """Return graphs of communities, each of the communities before it, as long as that gains.
 
-    With each comes the community that every node of the graph before it is in.
+    With each comes the community of every node of the graph before it.
     """
     graphs: list[tuple[Graph, Ints]] = []
     while len(graph):
@@ -112,7 +110,7 @@ def communities(graph: Graph) -> Ints:
 
 
 def _best(graph: Graph, label: Ints) -> Ints:
-    """Return the community in which each node gains the most modularity, its own where equal."""
+    """Return each node's community of the largest modularity gain, its own in a tie."""
     count, degree = len(graph), graph.degree
     node = np.concatenate([graph.source, graph.target])
     towards = label[np.concatenate([graph.target, graph.source])]
@@ -131,8 +129,8 @@ def _best(graph: Graph, label: Ints) -> Ints:
 
 
 def largest_communities(graph: Graph) -> Ints:
-    """Return the community of each node, [n], of the coarsest level that gains; numbered from 0 on,
-    those of the most nodes first, equal ones by their first node.
+    """Return the community of each node, [n], of the coarsest level that gains; numbered from 0,
+    largest first, ties by their first node.
     """
     label: Ints = np.arange(len(graph))
     for _, coarser in levels(graph):

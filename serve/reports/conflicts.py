@@ -1,8 +1,8 @@
 """
 Conflicts: memories that cannot hold together, both sides and the commands that settle them.
 
-Only memories that hold now conflict: an older value that its own author replaced is history. Two
-texts are of one thing by strict evidence alone: the same words but for one value.
+Only current memories conflict: an older value that its own author replaced is history. Two texts
+have the same subject by strict evidence alone: the same words but for one value.
 """
 
 from collections import defaultdict
@@ -28,21 +28,21 @@ from store.text.corrections import correction
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import Statement, statement
 
-# Facts of each entity: from when until when they hold, and the memory that has them
+# Facts of each entity: their period of validity, and their memory
 
 KnownFact = tuple[Fact, Memory]
 
 
 def all_facts(view: View, project: str | None = None) -> list[KnownFact]:
-    """Return all facts, those that are over too, of a project and of none, by entity and relation.
+    """Return all facts, past ones too, of a project and of none, by entity and relation.
 
-    Without a project of every one. The newest state of the log counts, built or not.
+    Without a project, those of all projects. The newest state of the log counts, built or not.
     """
     mask = np.zeros(len(view.snapshots.rows), np.bool_)
     built = view.snapshots.facts
     if built is not None:
         mask[built.documents] = True
-    else:  # keyed ones are found without it
+    else:  # keyed facts are found without it
         mask[view.snapshots.rows.memories.keys.documents] = True
     memories = view.select(mask, may_bear)
     return [
@@ -55,7 +55,7 @@ def all_facts(view: View, project: str | None = None) -> list[KnownFact]:
 def facts_held_at(
     facts: list[KnownFact], at: int | None, entity: str | None = None
 ) -> list[KnownFact]:
-    """Return those facts that held at a moment (None: at any), of one entity or of all."""
+    """Return the facts that were valid at a moment (None: at any), of one entity or of all."""
     named = None if entity is None else entity_name(entity)
     return [
         (fact, memory)
@@ -65,7 +65,7 @@ def facts_held_at(
 
 
 def fact_payload(known: KnownFact) -> dict[str, Any]:
-    """Return a fact as it is sent; `until` is null for what still holds."""
+    """Return a fact as JSON; `until` is null for a current fact."""
     fact, memory = known
     return {
         "entity": fact.entity,
@@ -91,14 +91,14 @@ _HAPPENED = ("activity", "milestone")  # an event does not become untrue later
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One side: a memory and its value, None where that is all of its words."""
+    """One side: a memory and its value, None where the value is the whole text."""
 
     memory: Memory
     value: str | None = None
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """`sides` are in the order of their days; `settle` are commands, of which one is enough."""
+    """Memories that disagree: `sides` by their days; any command in `settle` resolves it."""
 
     what: What
     about: str
@@ -111,7 +111,7 @@ def conflicts(
     view: View, log: EventLog, now: int, project: str | None = None
 ) -> tuple[list[Conflict], bool]:
     """Return the conflicts of a project and of none (None: of all), the surest sort first; and
-    whether all memories were compared. Two memories disagree once.
+    True if all memories were compared. Each pair of memories is listed once.
     """
     facts = all_facts(view, project)
     edges = (*(Edge(**row) for row in view.snapshots.rows.edges.to_pylist()), *view.tail.edges)
@@ -142,8 +142,8 @@ def speaker(memory: Memory) -> str:
 def _fact_overrides(
     facts: Sequence[KnownFact], now: int, unaware: Collection[Pair]
 ) -> Iterator[Conflict]:
-    """Yield the values of a key that took the place of somebody else's, or of another machine's
-    that did not know of them (`unaware`).
+    """Yield the values of a key that replaced another author's, or values of another machine that
+    did not know of them (`unaware`).
     """
     by_scope: dict[tuple[str, str], list[KnownFact]] = defaultdict(list)
     for fact, memory in facts:
@@ -174,7 +174,7 @@ def _fact_overrides(
 
 
 def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
-    """Yield the facts that hold now, of one relation that has one value, with different values."""
+    """Yield the current facts of one singleton relation with different values."""
     by_relation: dict[tuple[str, str], list[KnownFact]] = defaultdict(list)
     for fact, memory in facts:
         if memory.state == ACTIVE and memory.holds_at(now):
@@ -192,7 +192,7 @@ def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
 def _link_conflicts(
     view: View, disagreeing: Iterable[Edge], now: int, project: str | None
 ) -> Iterator[Conflict]:
-    """Yield the memories that hold now and are joined by an edge of conflict."""
+    """Yield the current memories that are joined by a conflict edge."""
     for edge in disagreeing:
         ends = (view.tail.find(edge.source), view.tail.find(edge.target))
         sides = [
@@ -206,7 +206,7 @@ def _link_conflicts(
 
 
 def _wording_conflicts(texts: Iterable[Memory]) -> Iterator[Conflict]:
-    """Yield the memories that say the same but for one value."""
+    """Yield the memories with the same words but for one value."""
     by_frame: dict[tuple[str | None, int], list[tuple[Memory, Statement]]] = defaultdict(list)
     for memory in texts:
         fields = (memory.content, memory.context, memory.action, memory.result)
@@ -215,7 +215,7 @@ def _wording_conflicts(texts: Iterable[Memory]) -> Iterator[Conflict]:
             by_frame[memory.project, frame].append((memory, words))
     for framed in by_frame.values():
         if len({words.key for _, words in framed}) > MOST_VALUES:
-            continue  # a series, of which none corrects the other
+            continue  # a series, not corrections of one value
         newest, words = max(framed, key=lambda pair: (pair[0].created_at, pair[0].seq))
         for older, was in framed:
             if older.id != newest.id and (values := correction(was, words)) is not None:
@@ -227,7 +227,7 @@ def _wording_conflicts(texts: Iterable[Memory]) -> Iterator[Conflict]:
 
 
 def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]:
-    """Yield the memories that rest on a file that changed since."""
+    """Yield the memories based on a file that has changed since."""
     rows = view.snapshots.rows
     for memory in view.select(rows.equal("state", (STALE,)), lambda memory: memory.state == STALE):
         if not holds_in(memory.project, project):
@@ -241,7 +241,7 @@ def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator
 
 
 def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[list[Memory], bool]:
-    """Return the newest memories whose words are compared, and if these are all."""
+    """Return the newest memories whose words are compared, and True if these are all."""
     rows = view.snapshots.rows
     mask = rows.active_at(now) & ~rows.equal("kind", _HAPPENED)
     if project is not None:
@@ -275,7 +275,7 @@ def _same(a: str, b: str) -> bool:
 
 
 def conflict_payload(conflict: Conflict, now: int) -> dict[str, Any]:
-    """Return a conflict as it is sent."""
+    """Return a conflict as JSON."""
     return {
         "what": conflict.what,
         "about": conflict.about,

@@ -24,7 +24,7 @@ from store.text.excerpt import one_line
 
 TIMES = {"1d": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "365d": "last year"}
 SHOWN = 8  # values of a facet
-MOST_BY_SESSION = 2_000  # memories whose sessions are counted: they lie in no column
+MOST_BY_SESSION = 2_000  # memories whose sessions are counted: there is no column of them
 _CODED = ("kind", "project", "trust")
 _TITLES = {"kind": "Kind", "project": "Project", "since": "Time", "trust": "Trust"}
 _TITLE_LENGTH = 48  # characters that name a session
@@ -33,7 +33,7 @@ Documents = npt.NDArray[np.int64]
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One value of a facet: for the filter, as a label, and how many memories have it."""
+    """One value of a facet: for the filter, as a label, and its number of memories."""
 
     value: str
     label: str
@@ -41,7 +41,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Facet(msgspec.Struct, frozen=True):
-    """Values, the commonest first, times by their length. `more` are those left out."""
+    """A facet's values, the commonest first, times by length. `more` counts those left out."""
 
     name: str
     title: str
@@ -69,7 +69,7 @@ def facets_of_documents(view: View, documents: Documents, now: int) -> list[Face
 
 
 def facets_of_hits(view: View, hits: Sequence[Mapping[str, Any]], now: int) -> list[Facet]:
-    """Return the facets of the hits of a recall, as they are sent."""
+    """Return the facets of the hits of a recall, given as JSON."""
     counts = {name: Counter(filter(None, (hit.get(name) for hit in hits))) for name in _CODED}
     moments = np.array([micros(datetime.fromisoformat(hit["at"])) for hit in hits], np.int64)
     sessions = Counter(filter(None, (hit.get("session") for hit in hits)))
@@ -77,8 +77,8 @@ def facets_of_hits(view: View, hits: Sequence[Mapping[str, Any]], now: int) -> l
 
 
 def project_names(view: View, most: int) -> list[str]:
-    """Return the names of the projects that memories belong to, in order; a shared note's is none
-    of its own.
+    """Return the names of the memories' projects, in order; a shared note adds no project of its
+    own.
     """
     names = set(view.snapshots.rows.projects.column("name").to_pylist())
     names |= set(view.tail.columns.codes["project"])

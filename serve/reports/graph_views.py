@@ -1,8 +1,8 @@
 """
 Graph views: the neighbourhood of an entity, and the entity graph as it is drawn.
 
-Read from the graph of the last build; of later memories only those that mention an entity itself
-are added.
+They are read from the graph of the last build; of later memories only those that mention an entity
+itself are added.
 """
 
 from collections import Counter
@@ -28,8 +28,9 @@ _LOOKED_AT = 200  # of those, in any state
 
 
 class Neighbourhood(msgspec.Struct, frozen=True):
-    """`centre` are the entities of a name, which may be several. `entities` have them first, then
-    the strongest; `mentioned` counts the memories of the centre.
+    """The neighbourhood of a name: `centre` are its entities, which may be several.
+
+    `entities` begins with them, then the strongest; `mentioned` is the number of their memories.
     """
 
     centre: tuple[int, ...]
@@ -64,7 +65,7 @@ def neighbourhood(view: View, name: str, hops: int, limit: int) -> Neighbourhood
 
 
 def entities_with_prefix(view: View, prefix: str, limit: int) -> list[dict[str, Any]]:
-    """Return the entities whose name or alias begins so, the most mentioned first."""
+    """Return the entities with a name or alias that begins so, the most mentioned first."""
     index = view.snapshots.entities
     if index is None:
         return []
@@ -72,7 +73,7 @@ def entities_with_prefix(view: View, prefix: str, limit: int) -> list[dict[str, 
 
 
 def node(index: EntityIndex, entity: int) -> dict[str, Any]:
-    """Return an entity as it is sent. Its id stays the same from build to build."""
+    """Return an entity as JSON. Its id stays the same from build to build."""
     kind, name = index.kind(entity), index.name(entity)
     return {
         "id": f"{kind}:{name}",
@@ -84,9 +85,9 @@ def node(index: EntityIndex, entity: int) -> dict[str, Any]:
 
 
 def neighbourhood_payload(view: View, around: Neighbourhood) -> dict[str, Any]:
-    """Return a neighbourhood as it is sent."""
+    """Return a neighbourhood as JSON."""
     index = view.snapshots.entities
-    assert index is not None  # it was found in one
+    assert index is not None  # the neighbourhood came from it
     nodes = {entity: node(index, entity) for entity in around.entities}
     return {
         "centre": [nodes[entity]["id"] for entity in around.centre],
@@ -124,7 +125,7 @@ def _memories(view: View, documents: Sequence[int], mention: Mention) -> list[Me
     return sorted(active, key=lambda memory: (-memory.created_at, -memory.seq))[:MOST_NEIGHBOURS]
 
 
-# The entity graph as people look at it: a picture of a part of it, its most mentioned entities, and
+# The entity graph for people: a picture of a part of it, its most mentioned entities, and
 # one entity with its neighbours and the memories that name it.
 #
 # All of it is of the last build, without the memories that were forgotten since; later ones are not
@@ -136,7 +137,7 @@ MOST_DRAWN = 50
 
 
 class EntityName(msgspec.Struct, frozen=True):
-    """An entity, and how many memories name it; `weight` of the edge that leads to it, if one."""
+    """An entity, and the number of memories that name it; `weight` of the edge to it, if any."""
 
     kind: str
     name: str
@@ -145,7 +146,7 @@ class EntityName(msgspec.Struct, frozen=True):
 
 
 class Entity(msgspec.Struct, frozen=True):
-    """One entity: how it is written, its strongest neighbours, the newest memories that name it.
+    """One entity: its spellings, its strongest neighbours, the newest memories that name it.
 
     `hidden` counts the memories among its mentions that are no longer active.
     """
@@ -166,15 +167,15 @@ def describe_entity(index: EntityIndex, entity: int, weight: float = 0.0) -> Ent
 
 
 def most_mentioned(index: EntityIndex, kinds: Sequence[str], limit: int) -> list[EntityName]:
-    """Return the entities of some kinds that most memories name."""
+    """Return the most mentioned entities of some kinds."""
     counts = np.where(index.is_of(kinds), index.mention_runs[1], 0)
     order = np.argsort(-counts, kind="stable")[:limit]
     return [describe_entity(index, int(entity)) for entity in order if counts[entity]]
 
 
 def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
-    """Return an entity with its neighbours. Authors are neighbours only of authors: they are named
-    with everything.
+    """Return an entity with its neighbours. Authors are neighbours only of authors, since they are
+    named with everything.
     """
     documents = index.documents(entity)
     mask = view.masks.of(Filter(now=now))[: len(view.snapshots.rows)]
@@ -196,7 +197,7 @@ def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
 
 
 # The picture: the entities most mentioned in the memories that pass a filter, or around one entity,
-# and the strongest edges between them. As many as one can read, not all there are.
+# and the strongest edges between them: a readable number, not all of them.
 
 DRAWN = 80  # entities
 AROUND = 24  # of them, around one
@@ -236,8 +237,7 @@ def draw(
 ) -> Picture:
     """Return the picture of the entities of some kinds in the memories that pass a filter.
 
-    With `around`, an entity of any kind, it is of that one and those it is named with most
-    strongly.
+    With `around`, an entity of any kind, it shows that entity and its strongest neighbours.
     """
     offsets, counts, documents = index.mention_runs
     lives = view.masks.of(conditions)[: len(view.snapshots.rows)][documents]
@@ -282,7 +282,7 @@ def draw(
 
 
 def picture_payload(picture: Picture) -> dict[str, Any]:
-    """Return a picture as a script reads it."""
+    """Return a picture as JSON for a script."""
     return {
         "nodes": [
             {
@@ -299,7 +299,7 @@ def picture_payload(picture: Picture) -> dict[str, Any]:
 
 
 def _edges(entity: Ints, document: Ints) -> tuple[Ints, Ints, Floats]:
-    """Return the pairs of entities that share memories, and how much they do, by the pair."""
+    """Return the pairs of entities that share memories, and their weights, ordered by pair."""
     parts, sums = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for part, units in pairs(entity, document):
         keys, times = np.unique(part, return_counts=True)
@@ -324,7 +324,7 @@ def _strongest(source: Ints, target: Ints, weight: Floats, count: int) -> Ints:
 
 
 def _drawn(index: EntityIndex, entities: Ints, mentions: Ints, community: Ints) -> list[Drawn]:
-    """Return entities with the group of each and a short label, of which no two are the same."""
+    """Return entities, each with its group and a unique short label."""
     sizes = np.bincount(community, minlength=1)
     groups = min(GROUPS, int(np.count_nonzero(sizes >= LEAST_GROUP)))
     named = [(index.kind(entity), index.name(entity)) for entity in entities.tolist()]
@@ -343,6 +343,6 @@ def _drawn(index: EntityIndex, entities: Ints, mentions: Ints, community: Ints) 
 
 
 def _cut(label: str) -> str:
-    """Return a label for a picture: of a long one the end, which tells more of a path."""
+    """Return a label for a picture: a long one's end, the informative part of a path."""
     clean = sanitize(label.removeprefix("https://"))
     return clean if len(clean) <= _LABEL else "…" + clean[1 - _LABEL :]

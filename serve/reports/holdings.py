@@ -27,7 +27,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 class MemoryCounts(msgspec.Struct, frozen=True):
-    """Counts by kind and state; what is not there is left out."""
+    """Counts by kind and state, without zeros."""
 
     by_kind: Counts
 
@@ -37,7 +37,7 @@ class MemoryCounts(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """All but the forgotten ones."""
+        """The number of memories, without forgotten ones."""
         return sum(self.of_state(state) for state in SHOWN_STATES if state != FORGOTTEN)
 
     def of_state(self, state: str) -> int:
@@ -76,7 +76,7 @@ class DiskUsage(msgspec.Struct, frozen=True):
 
 
 def disk_usage(tenant: Tenant) -> DiskUsage:
-    """Return the bytes of a tenant's files; none is read."""
+    """Return the bytes of a tenant's files, without reading them."""
     return DiskUsage(
         log=log_bytes(tenant),
         snapshots=_size(tenant.snapshots.rglob("*")),
@@ -94,11 +94,11 @@ def _size(paths: Iterable[Path]) -> int:
     return total
 
 
-# Builds: the published ones, the last refusal, the events that wait
+# Builds: the published ones, the last refusal, the pending events
 
 
 class Published(msgspec.Struct, frozen=True):
-    """One manifest that is kept. `took_s` is the time of its projections, reused ones included."""
+    """One kept manifest. `took_s` is the time of its projections, reused ones included."""
 
     number: int
     at: int  # microseconds UTC
@@ -114,7 +114,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class BuildHistory(msgspec.Struct, frozen=True):
-    """`kept` are the manifests, the newest first. `tail` are the events after the one served,
+    """The manifests in `kept`, the newest first. `tail` are the events after the served manifest,
     `changes` those of them that change a memory. `notices` name its unusable parts.
     """
 
@@ -161,8 +161,10 @@ def _build_figures(manifest: Manifest) -> Published:
 
 
 class EpisodeStorage(msgspec.Struct, frozen=True):
-    """`count` is of those that were built, the erased ones left out. `log` and `snapshots` are
-    bytes, `*_share` parts of the whole, from 0 to 1. `over` wait to be erased.
+    """The number and size of built episodes, without erased ones.
+
+    `log` and `snapshots` are bytes, `*_share` parts of the whole, from 0 to 1. `over` is the number
+    that wait to be erased.
     """
 
     count: int
@@ -181,7 +183,7 @@ def episode_storage(
     days: int = 0,
     now: int = 0,
 ) -> EpisodeStorage:
-    """Return the storage of episodes; `days` is how long they are kept, 0: for ever."""
+    """Return the storage of episodes; `days` is their retention, 0: for ever."""
     from store.maintenance import retention  # its locks cost a server's start
 
     by_kind = log_queries.bytes_by_kind(log)
@@ -216,7 +218,7 @@ _BY_ROWS = ("vectors",)
 
 def _lengths(rows: MemoryRows) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """Return the bytes of each row's texts, [rows]."""
-    from pyarrow import compute  # costs 30 ms, and few ask
+    from pyarrow import compute  # costs 30 ms, and is rarely needed
 
     lengths = [np.empty(0, np.int64)]
     for part in rows.memories.parts:

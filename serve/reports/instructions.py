@@ -3,7 +3,7 @@ Instructions: the rules of a project as a block of the file that its agents read
 AGENTS.md), each line with its speaker and date.
 
 The block has rules and decisions, memories that the user accepted, and the commands that passed. It
-has no text of a tool or a web page, and none that nobody confirmed. All else in the file stays.
+has no text of a tool or a web page, and no unconfirmed text. All else in the file stays.
 """
 
 from pathlib import Path
@@ -51,12 +51,12 @@ def instructions(view: View, conditions: Filter) -> str:
 
 
 def write(path: Path, block: str) -> None:
-    """Put a block into a file, in the place of the one there is; all else in it stays.
+    """Write a block into a file, replacing an existing block; all else in it stays.
 
     Raise InvalidInput where there is nothing to write, ConfigError for a file that is no text or
     cannot be written.
     """
-    from serve.connect.text_edits import put_marked  # with what edits settings: it costs a start
+    from serve.connect.text_edits import put_marked  # a slow import, with the settings editors
 
     if not block:
         raise InvalidInput("nothing was laid down here: there is no rule and no decision to write")
@@ -78,5 +78,5 @@ def _line(memory: Memory) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text in one line that ends no block of ours and begins no comment."""
+    """Return a text in one line that cannot end our block or begin a comment."""
     return one_line(text, LONGEST).replace("<!--", "<! --").replace("-->", "-- >")

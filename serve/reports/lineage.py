@@ -37,7 +37,7 @@ def lineage(view: View, log: EventLog, memory: Memory, events: Sequence[Event]) 
 
 
 def _origin(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
-    """Return the job that made a memory, how it did, and the plan; empty where none did."""
+    """Return the job that made a memory, its lineage and its plan; empty without a job."""
     first = events[0].body if events else None
     if not isinstance(first, Recorded) or first.made is None:
         return {}
@@ -76,7 +76,7 @@ def _memory(view: View, id_: str) -> dict[str, Any]:
 
 
 def _stale_reasons(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
-    """Return the reasons a memory is stale: that of its last event, and its outdated sources."""
+    """Return the reasons a memory is stale: its last event's, and its outdated sources."""
     if memory.state != STALE:
         return []
     last = next((event for event in reversed(events) if event.kind in ("staled", "restored")), None)
@@ -97,10 +97,10 @@ _EVERY = 1_000_000  # recalls counted
 
 
 def full_lineage(view: View, log: EventLog, id_: str, most: int) -> dict[str, Any]:
-    """Return all that a memory or an event was made of and all that was made of it, the nearest
-    first, with how jobs came to each, what that cost together, and the recalls it took part in.
+    """Return the sources and derivatives of a memory or an event, the nearest first, each with its
+    job's lineage, their total cost, and the recalls it took part in.
 
-    `most` is how many receipts are looked at, the newest.
+    At most `most` receipts are read, the newest.
     """
 
     def sources_of(id_: str) -> Sequence[str]:
@@ -153,12 +153,12 @@ def recalls_of(log: EventLog, id_: str, derivatives: Sequence[str], most: int) -
 
 
 def derivatives_of(view: View, id_: str) -> list[str]:
-    """Return the ids of all that jobs made of a memory, and of that in turn, the nearest first."""
+    """Return the ids of a memory's derivatives, direct and indirect, the nearest first."""
     return [made for made, _ in _walk(id_, view.tail.derivatives)]
 
 
 def _walk(start: str, following: Callable[[str], Iterable[str]]) -> list[tuple[str, str]]:
-    """Return the ids that lead on from one, each with the one it was reached from; MOST at most."""
+    """Return the ids reachable from `start`, each with its predecessor; MOST at most."""
     reached_from: dict[str, str] = {}
     waiting = [start]
     for id_ in waiting:
@@ -170,7 +170,7 @@ def _walk(start: str, following: Callable[[str], Iterable[str]]) -> list[tuple[s
 
 
 def _describe(view: View, log: EventLog, id_: str) -> dict[str, Any]:
-    """Return a memory or an event of a lineage as it is now, and the event that began it."""
+    """Return a memory or an event of a lineage as it is now, and its first event."""
     events = log.events_for(id_)
     fields = _source(view, log, id_)
     memory = view.tail.find(id_)

@@ -1,13 +1,13 @@
 """
-Listing: memories that pass a filter, in an order, a page at a time; what the API and pages list.
+Listing: memories that pass a filter, in an order, a page at a time, for the API and the dashboard.
 
-A page goes on after the last memory of the one before it, by that memory's place in the order and
+A page starts after the last memory of the previous page, by that memory's place in the order and
 not by a count. So later writes move nothing: by `created_at`, which never changes, each memory that
-passes all the while is listed once. A memory that changes meanwhile moves to the end of
-`updated_at`: there it is listed again, by its new state, and none is left out; in `-updated_at` and
-`-importance` it may be missed, for it may have moved to the pages before.
+matches throughout is listed once. A memory that changes meanwhile moves to the end of `updated_at`,
+where it is listed again with its new state, so no memory is missed; in `-updated_at` and
+`-importance` it may be missed, since it may have moved to an earlier page.
 
-All of it is counted in columns; only the memories of the page are read.
+Filters work on columns; only the memories of the page are read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,9 +36,9 @@ Documents = npt.NDArray[np.int64]  # rows of the snapshot, then slots of the tai
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Which memories, and in what order. `state` counts, not the state of `those`.
+    """A selection of memories and their order; `state` overrides the state of `those`.
 
-    A memory must have every word of `words`, or for an unknown word one with the same beginning.
+    A memory must have every word of `words`, or for an unknown word a word with that prefix.
     """
 
     those: Filter
@@ -66,9 +66,9 @@ class Position(NamedTuple):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some memories in order; `next` is where to go on, None at the end.
+    """Some memories in order; `next` is the start of the next page, None at the end.
 
-    `documents` are all that pass, ascending.
+    `documents` are all matches, ascending.
     """
 
     memories: list[Memory]
@@ -81,7 +81,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def page(view: View, wanted: Listing, limit: int, after: Position | None = None) -> Page:
-    """Return up to `limit` memories that pass, those that come `after` a place in the order."""
+    """Return up to `limit` matching memories that come `after` a position in the order."""
     passing = np.flatnonzero(_mask(view, wanted))
     values = wanted.sign * _column(view, wanted.column)[passing]
     seqs = wanted.sign * _column(view, "seq")[passing]
@@ -104,7 +104,7 @@ def count(view: View, wanted: Listing) -> int:
 
 
 def _first(values: npt.NDArray[Any], seqs: Documents, limit: int) -> Documents:
-    """Return the places of the `limit` least, in order; no more is sorted than may come back."""
+    """Return the places of the `limit` least values, in order, without sorting all of them."""
     places = np.arange(len(values))
     if len(values) > limit:
         most = np.partition(values, limit - 1)[limit - 1]
@@ -149,7 +149,7 @@ def _own(of: MemoryRows | Columns, wanted: Listing) -> Mask:
 
 
 def _with_words(view: View, words: str) -> Mask:
-    """Return the mask of documents with every word, [rows + slots]; none where there is no word."""
+    """Return the mask of documents with every word, [rows + slots]; all false without words."""
     terms, rows = dict.fromkeys(tokenizer.terms(words)), len(view.snapshots.rows)
     mask = np.full(view.size, bool(terms))
     for term in terms:
@@ -178,7 +178,7 @@ def _memories_at(view: View, documents: Documents) -> list[Memory]:
 
 
 def memory_fields(memory: Memory, now: int) -> dict[str, Any]:
-    """Return a memory as a list shows it; of a forgotten one its tombstone."""
+    """Return a memory as an item of a list; the tombstone of a forgotten one."""
     fields = visible_json(memory)
     if memory.state == FORGOTTEN:
         return fields
@@ -198,7 +198,7 @@ def all_memory_fields(memories: Sequence[Memory], now: int) -> list[dict[str, An
 
 
 def export_markdown(memories: Iterable[Memory], now: int) -> Iterator[str]:
-    """Yield the page's lines; some are several, with the ends between them."""
+    """Yield the page's lines; an item may have several lines."""
     yield f"# Memories, {isoformat(now)[:10]}"
     ordered = sorted(memories, key=lambda memory: (memory.project or "", memory.kind, memory.seq))
     for project, of_project in groupby(ordered, key=lambda memory: memory.project):

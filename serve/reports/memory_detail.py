@@ -1,5 +1,5 @@
 """
-All there is of one memory, as JSON: its edges, duplicates, events and lineage.
+All data of one memory, as JSON: its edges, duplicates, events and lineage.
 """
 
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ from store.memories.memory import FORGOTTEN, OPEN, Memory
 
 
 def full_json_by_id(view: View, log: EventLog, id_: str) -> dict[str, Any]:
-    """Return all there is of a memory, of a forgotten one its tombstone, of a withheld one that it
-    is; raise NotFound, also for an episode whose turn goes on.
+    """Return all data of a memory, or the tombstone of a forgotten or the notice of a withheld one;
+    raise NotFound, also for an episode of an unfinished turn.
     """
     memory = view.tail.find(id_)
     if memory is None or memory.state == OPEN:
@@ -29,8 +29,8 @@ def full_json_by_id(view: View, log: EventLog, id_: str) -> dict[str, Any]:
 
 
 def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
-    """Return all there is of a memory: its edges both ways, its lineage, the events about it,
-    oldest first.
+    """Return all data of a memory: its edges both ways, its lineage, and its events, oldest
+    first.
     """
     edges, events = view.tail.edges_of(memory.id), log.events_for(memory.id)
     return whole_json(memory) | {
@@ -53,10 +53,10 @@ def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
 
 
 def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
-    """Return the duplicates of a memory, and its like with another value, as JSON has them.
+    """Return the duplicates of a memory, and memories that differ in one value, as JSON.
 
     `kind` is exact, near or update; of an update, `was` and `becomes` are the values and `is_newer`
-    says whether the other is the later one. None of a memory that came after the build.
+    is true for a later memory. Empty for a memory recorded after the build.
     """
     of = view.snapshots
     row = of.rows.row(id_)
@@ -81,11 +81,11 @@ def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
     return duplicates
 
 
-# History: every value of a key, or what a memory replaced and what replaced it; newest first
+# History: every value of a key, or a memory's predecessors and successors; newest first
 
 
 def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:
-    """Return the values of a key, forgotten ones too; empty for a key nobody recorded.
+    """Return the values of a key, forgotten ones too; empty for an unknown key.
 
     With a project, its values, those of the projects that contain it and those of no project: a
     chain of each; without, those of every project.
@@ -119,9 +119,9 @@ def _newest_first(memories: Iterable[Memory]) -> list[Memory]:
 
 
 def history_fields(memory: Memory) -> dict[str, Any]:
-    """Return a memory as history shows it: its value, and from when until when it held.
+    """Return a memory as history shows it: its value and the time it was valid.
 
-    `until` is null for what still holds, and no later than `from` for what never did.
+    `until` is null for a current value, and no later than `from` for one that was never valid.
     """
     ends = [at for at in (memory.ended_at, memory.expires_at) if at is not None]
     is_hidden = memory.state == FORGOTTEN or is_withheld(memory)

@@ -1,7 +1,7 @@
 """
 Overviews of a topic, and digests of some days; without a model.
 
-An overview groups the memories that recall finds: rules, goals, what holds now, the background;
+An overview groups the memories that recall finds: rules, goals, current values, the background;
 then the same along time, the names in them, and the replaced ones. A digest lists by day the
 prompts, decisions, work and lessons, and the open goals. Groups are bounded and texts cut.
 """
@@ -37,12 +37,12 @@ LONGEST_TEXT = 300  # characters of a text
 
 OverviewGroup = Literal["now", "rules", "goals", "background"]
 
-# a topic of one common word answers no question for sure, and yet a memory may be about it
+# a topic of one common word gives no sure answer, and yet a memory may be about it
 LEAST_SURE = 0.03
 
 
 class Name(msgspec.Struct, frozen=True):
-    """Someone or something that the memories name, and in how many of them."""
+    """A name in the memories, and the number of memories with it."""
 
     kind: EntityKind
     name: str
@@ -50,7 +50,7 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What is known of a topic. Groups are in the order of recall, the best first."""
+    """The memories of a topic. Groups are in the order of recall, the best first."""
 
     topic: str
     found: int
@@ -75,7 +75,7 @@ def overview_question(
 
 
 def overview(view: View, question: Question) -> Overview:
-    """Return the overview of the topic a question names; all groups may be empty."""
+    """Return the overview of a question's topic; all groups may be empty."""
     answer = recall(view, question)
     living = [hit.memory for hit in answer.hits]
     groups: dict[OverviewGroup, list[Memory]] = defaultdict(list)
@@ -101,7 +101,7 @@ def overview(view: View, question: Question) -> Overview:
 def timeline(
     view: View, topic: str, conditions: Filter, choices: Choices, limit: int
 ) -> tuple[Memory, ...]:
-    """Return the memories about a topic, without one the newest: at most `limit`, oldest first."""
+    """Return the memories about a topic, or the newest ones: at most `limit`, oldest first."""
     if not topic:
         return oldest_first(newest(view, conditions, limit))
     question = overview_question(topic, conditions, choices, limit)
@@ -109,7 +109,7 @@ def timeline(
 
 
 def _overview_group(memory: Memory) -> OverviewGroup:
-    """Return the group of a memory; a rule is one first, whatever else it is."""
+    """Return the group of a memory; being a rule comes before any other group."""
     if role(memory) == "rule":
         return "rules"
     if memory.kind == "goal" and memory.status in ("open", "blocked"):
@@ -118,7 +118,7 @@ def _overview_group(memory: Memory) -> OverviewGroup:
 
 
 def _names(memories: Sequence[Memory]) -> tuple[Name, ...]:
-    """Return the names in most of the memories; equal ones by kind and name."""
+    """Return the names in the most memories; ties by kind and name."""
     counts = Counter(
         (mention.kind, mention.name)
         for memory in memories
@@ -129,7 +129,7 @@ def _names(memories: Sequence[Memory]) -> tuple[Name, ...]:
 
 
 def overview_payload(overview: Overview) -> dict[str, Any]:
-    """Return an overview as it is sent."""
+    """Return an overview as JSON."""
     groups = ("now", "rules", "goals", "background", "timeline", "replaced")
     return {
         "topic": overview.topic,
@@ -176,7 +176,7 @@ _DONE = frozenset({"milestone", "activity", "summary"})
 
 
 class Day(msgspec.Struct, frozen=True):
-    """What happened on one day, UTC: memories by when they happened, oldest first, and the work."""
+    """One day, UTC: its memories by the time of their events, oldest first, and the work."""
 
     day: str
     decided: tuple[Memory, ...]
@@ -187,7 +187,7 @@ class Day(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """Days with something in them, oldest first, and what is open now."""
+    """Days with at least one entry, oldest first, and the goals open now."""
 
     since: int  # microseconds UTC
     until: int
@@ -204,7 +204,7 @@ def digest(view: View, log: EventLog, conditions: Filter) -> Digest:
     for memory in oldest_first(memories):
         if memory.kind != "goal":
             by_day[_day(memory.created_at)].append(memory)
-    # a goal is reached when it last changed, not when it was set
+    # a goal's time is that of its last change, not of its recording
     reached: dict[str, list[Memory]] = defaultdict(list)
     for goal in newest(view, replace(timeless, kinds=("goal",)), LOOKED_AT):
         if goal.status == "done" and since <= goal.updated_at < until:
@@ -251,7 +251,7 @@ def _day(at: int) -> str:
 
 
 def digest_payload(digest: Digest, now: int) -> dict[str, Any]:
-    """Return a digest as it is sent; of a group of a day, the first ones and how many more."""
+    """Return a digest as JSON; a day's group has its first memories and the number of others."""
     return {
         "since": isoformat(digest.since),
         "until": isoformat(digest.until),

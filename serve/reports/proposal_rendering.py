@@ -1,6 +1,6 @@
 """
-Proposals and plans as JSON, plans as lines of text, each step as a diff with its reason, what a
-plan does to past recalls, and the words in which two texts differ.
+Proposals and plans as JSON, plans as lines of text, each step as a diff with its reason, a plan's
+effect on past recalls, and the words in which two texts differ.
 """
 
 import difflib
@@ -21,7 +21,7 @@ from store.text.excerpt import one_line, plural
 
 
 def proposal_summary(proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal as a list sends it: `changes` counts its steps."""
+    """Return a proposal as an item of a list: `changes` is the number of its steps."""
     return {
         "id": proposal.id,
         "sort": proposal.sort,
@@ -42,7 +42,7 @@ def proposal_summary(proposal: Proposal) -> dict[str, Any]:
 
 
 def proposal_fields(proposal: Proposal) -> dict[str, Any]:
-    """Return a proposal as it is sent, step by step."""
+    """Return a proposal as JSON, step by step."""
     return proposal_summary(proposal) | {
         "steps": msgspec.to_builtins(steps(proposal)),
         "replay": msgspec.to_builtins(proposal.replay),
@@ -103,7 +103,7 @@ def step_lines(steps: Iterable[Step]) -> Iterator[str]:
 
 
 def _replacement(step: Step) -> str | None:
-    """Return the memory that takes another's place by a step, where the step has its words."""
+    """Return the memory that replaces another in a step, where the step has its words."""
     is_replaced = step.event == "superseded" and step.evidence.get("by_says")
     return str(step.body["by"]) if is_replaced else None
 
@@ -119,7 +119,7 @@ def _step(step: Step) -> Iterator[str]:
         other = f" {step.body.get('relation', '')} {step.body['target']}"
     yield f"{VERBS[step.event]}  {step.subject}{other}: {step.why}"
     if step.event == "revised":
-        if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
+        if isinstance(text := step.evidence.get("text"), str):  # the text stays as it is
             yield f"  = {_short(text)}"
         for name, value in step.body.items():
             if name != "reason":
@@ -139,7 +139,7 @@ def _short(value: Any) -> str:
 
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON has it."""
+    """Return a plan as JSON."""
     payload: dict[str, Any] = msgspec.to_builtins(plan.body)
     return {
         "plan": plan.id,
@@ -152,7 +152,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     }
 
 
-# What a change of how recall works does to past recalls.
+# The effect of a change of recall on past recalls.
 
 
 def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
@@ -182,8 +182,8 @@ def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
 
 
 class AnswerDiff(msgspec.Struct, frozen=True):
-    """A recall's question, and the memories that no longer come back and those that do instead:
-    place, id and first words of each. `note` names other changes.
+    """A recall's question, and the memories that its answer loses and gains: place, id and first
+    words of each. `note` names other changes.
     """
 
     recall: str
@@ -196,7 +196,7 @@ class AnswerDiff(msgspec.Struct, frozen=True):
 def answer_diff(
     log: EventLog, recall: str, before: Sequence[str], after: Sequence[str]
 ) -> AnswerDiff:
-    """Return an answer before and after a change, in words; those that were erased are empty."""
+    """Return an answer before and after a change, in words; erased texts are empty."""
     note = ""
     if list(before) == list(after):
         note = "the same memories with other scores, or with other words"
@@ -216,7 +216,7 @@ def answer_diff(
 
 
 def _first_words(log: EventLog, id_: str) -> str:
-    """Return the first words of a memory; "" of one that was erased."""
+    """Return the first words of a memory; "" for an erased memory."""
     event = next(iter(log.events_for(id_)), None)
     text: str = (
         getattr(event.body, "content", "") or getattr(event.body, "prompt", "") if event else ""
@@ -253,27 +253,27 @@ def plan_markdown(log: EventLog, plan: Plan) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Return a text escaped for Markdown."""
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", text)
 
 
 # The words in which two texts differ.
 
 MOST_PAIRS = 20_000  # of equal words: comparing takes up to as many steps for each word
-LEAST_ALIKE = 0.25  # of two texts: of less alike ones, all words would be marked
+LEAST_ALIKE = 0.25  # similarity of two texts: below it, all words would be marked
 
 _WORD = re.compile(r"\S+")
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A part of a text, and whether the other text has it not."""
+    """A part of a text; `differs` if the other text lacks it."""
 
     differs: bool
     text: str
 
 
 def differing_words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Return two texts in pieces, each whole when joined, that tell which words differ.
+    """Return two texts in pieces, each whole when joined, with the differing words marked.
 
     Texts with little in common, or with one word very often, come as one piece each, unmarked.
     """
@@ -296,7 +296,7 @@ def differing_words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
 def _pieces(
     text: str, words: Sequence[re.Match[str]], runs: Iterable[tuple[int, int]]
 ) -> list[Piece]:
-    """Return a text in pieces, those that differ being runs of its words."""
+    """Return a text in pieces; the differing pieces are runs of its words."""
     pieces, place = [], 0
     for start, end in runs:
         if start < end:

@@ -1,8 +1,8 @@
 """
 Receipts as people read them: the question, the hits, the ratings and the outcome.
 
-A list has each in a line; one alone has its hits with the memories as they are now, the ratings and
-the judgment given later, and the outcomes of tests, a build, ... in the turn that it was part of.
+A list has each in a line; a single receipt has its hits with the memories as they are now, the
+later ratings and judgment, and the outcomes of tests, a build, ... in its turn.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from store.log.receipts import SOON_US, may_rate
 
 
 def receipt_summary(log: EventLog, receipt: Event, memory: str | None = None) -> dict[str, Any]:
-    """Return a receipt as a list sends it; with a memory, as which hit that came back."""
+    """Return a receipt as an item of a list; with `memory`, also the place of that hit."""
     body = _body(receipt)
     ratings = [
         event.body.verdict for event in log.events_for(receipt.id) if isinstance(event.body, Rated)
@@ -43,9 +43,7 @@ def receipt_summary(log: EventLog, receipt: Event, memory: str | None = None) ->
 
 
 def receipt_fields(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
-    """Return all there is of a receipt; its memories as they are now, null where there is none any
-    more.
-    """
+    """Return all data of a receipt; its memories as they are now, null for erased ones."""
     body = _body(receipt)
     hits = []
     for rank, hit in enumerate(body.hits, 1):
@@ -113,7 +111,7 @@ def _ratings(log: EventLog, receipt: Event) -> list[dict[str, Any]]:
 
 
 def _judgement(log: EventLog, receipt: Event) -> dict[str, Any] | None:
-    """Return the newest judgment that was not undone."""
+    """Return the newest judgment that is not undone."""
     undone = log.undone_ids(log.head())
     for event in reversed(log.events_for(receipt.id)):
         if isinstance(body := event.body, Judged) and event.id not in undone:

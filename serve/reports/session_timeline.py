@@ -13,7 +13,7 @@ from store.log.events import Event
 
 @dataclass(frozen=True)
 class Turn:
-    """What happened from one prompt up to the next, in the order of the log.
+    """The events from one prompt up to the next, in the order of the log.
 
     The events before the first prompt are a turn without one. `number` counts from 1, `at` is
     microseconds UTC.
@@ -38,12 +38,12 @@ class Turn:
 
     @property
     def answer(self) -> str:
-        """The agent's last words; "" where no host reported any."""
+        """The agent's last message; "" where no host reported any."""
         return next((body.said for body in reversed(self._told) if body.said), "")
 
     @property
     def stages(self) -> list[str]:
-        """The stages that the session went through, but for its start and the ends of turns."""
+        """The stages of the session, except its start and the ends of turns."""
         return [body.stage for body in self._told if body.stage not in ("started", "stopped")]
 
     @property
@@ -64,7 +64,7 @@ class Turn:
 
     @property
     def surfaced(self) -> list[str]:
-        """The ids of the lessons and rules that were put before the agent, each once."""
+        """The ids of the lessons and rules shown to the agent, each once."""
         ids = (event.subject for event in self.events if isinstance(event.body, Surfaced))
         return list(dict.fromkeys(ids))
 
@@ -74,7 +74,7 @@ class Turn:
         return [event.subject for event in self.events if isinstance(event.body, Recorded)]
 
     def holds(self, words: Sequence[str]) -> bool:
-        """Tell whether the prompt, the acts or the answer have each of some words; either case."""
+        """Return True if the prompt, acts or answer have each of some words, in any case."""
         if not words:
             return True
         texts = [self.prompt, self.answer]
@@ -85,7 +85,7 @@ class Turn:
 
 
 def session_turns(events: Iterable[Event]) -> list[Turn]:
-    """Return the turns of a session's events, the oldest first; none of no events."""
+    """Return the turns of a session's events, the oldest first; empty without events."""
     turns: list[list[Event]] = []
     for event in events:
         if isinstance(event.body, Prompted) or not turns:

@@ -64,7 +64,7 @@ def memories_over_time(growth: Growth) -> Chart:
 
 
 def memories_by_time(timeline: Timeline) -> Chart:
-    """Draw when the memories happened, which may be long before they were recorded."""
+    """Draw the memories by the time of their events, which may be long before their recording."""
     title = "Memories by when they happened"
     if not timeline.counts:
         return empty_chart(title)
@@ -160,7 +160,7 @@ def cost_by_day(spending: Spending) -> Chart:
 
 
 def lesson_impact(lessons: Sequence[LessonStats]) -> Chart:
-    """Draw how much oftener turns came out well where a lesson was followed, in points."""
+    """Draw the gain in turns with a good outcome where a lesson was followed, in points."""
     values = [
         (f"{place}. {clean_text(stats.memory.content)}", 100 * impact.value)
         for place, stats in enumerate(lessons, 1)
@@ -180,7 +180,7 @@ def _newest_note(outcomes: RecallOutcomes) -> str:
     return f"of the newest {formatting.count(outcomes.looked_at)} recalls"
 
 
-# Charts as one file that stands by itself
+# Charts as one self-contained file
 
 _STATIC = Path(__file__).parents[1] / "dashboard" / "static"
 _COLUMNS, _GAP, _HEAD, _KEY = 2, 36, 56, 68
@@ -196,7 +196,7 @@ text{font:10.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:#5c5c
 
 
 def svg_document(title: str, charts: Sequence[Chart]) -> str:
-    """Return the charts beside and below one another, two in a row, as one file of SVG."""
+    """Return the charts in rows of two, as one SVG file."""
     drawn: list[str] = []
     y = _HEAD
     for start in range(0, len(charts), _COLUMNS):

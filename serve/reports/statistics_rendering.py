@@ -25,7 +25,7 @@ SCORES = 20  # steps up to the greatest
 
 
 def statistics_payload(statistics: Statistics) -> dict[str, Any]:
-    """Return the figures as they are sent."""
+    """Return the figures as JSON."""
     growth, rate, builds = statistics.growth, statistics.rate, statistics.builds
     return {
         "tenant": statistics.tenant,
@@ -137,7 +137,7 @@ def _usefulness(usefulness: Usefulness) -> dict[str, Any]:
 
 
 def take_back(id_: str) -> str:
-    """Return the command that takes a statement back."""
+    """Return the command that withdraws a statement."""
     return f"mnemolog forget {short_id(id_)}"
 
 

@@ -1,9 +1,9 @@
 """
 Statistics of one tenant: growth, recalls, ratings, spending, and a short form for its owner.
 
-Nothing is kept between two calls. What grows with the memory is counted in columns or off an index
-of the log; of receipts and ratings the newest are read. So all of it is some tens of milliseconds
-at a hundred thousand memories and as many receipts.
+Nothing is kept between two calls. Figures that grow with the memory are counted in columns or off
+an index of the log; of receipts and ratings only the newest are read. So all of it takes some tens
+of milliseconds at a hundred thousand memories and as many receipts.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class Growth(msgspec.Struct, frozen=True):
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """How many memories were recorded up to the end of each step."""
+        """The number of memories recorded up to the end of each step."""
         return tuple(accumulate(self.memories))
 
 
@@ -90,7 +90,7 @@ def _step(days: int) -> int:
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """Active memories by when they happened, in steps of `step` microseconds from `since` on."""
+    """Active memories by event time, in steps of `step` microseconds from `since` on."""
 
     since: int
     step: int
@@ -103,7 +103,7 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 def timeline(view: View, now: int) -> Timeline:
-    """Count the active memories by when they happened; older ones count in the first step."""
+    """Count the active memories by the time of their events; older ones count in the first step."""
     rows, tail = view.snapshots.rows, view.tail
     mask = rows.active_at(now)
     mask[tail.hidden_rows] = False
@@ -171,7 +171,7 @@ class RecallOutcomes:
 
     since: int | None
     took_ms: Values
-    hits: npt.NDArray[np.int64]  # how many came back to each
+    hits: npt.NDArray[np.int64]  # the number of hits of each
     confidence: Values
     score: Values
 
@@ -186,7 +186,7 @@ class RecallOutcomes:
 
     @property
     def silence(self) -> float | None:
-        """The share without a hit; None where nothing was asked."""
+        """The share of recalls without a hit; None without any recall."""
         return self.silent / self.looked_at if self.looked_at else None
 
     def newest(self, most: int) -> "RecallOutcomes":
@@ -198,7 +198,7 @@ class RecallOutcomes:
         )
 
     def took(self, share: float) -> float | None:
-        """Return the time in ms within which a share of them was answered."""
+        """Return the time in ms within which a share of the recalls was answered."""
         return float(np.quantile(self.took_ms, share)) if self.looked_at else None
 
 
@@ -280,7 +280,7 @@ def spending(log: EventLog, now: int) -> Spending:
     )
 
 
-LIVE_RECALLS = 500  # receipts behind the counters that are asked for every few seconds
+LIVE_RECALLS = 500  # receipts behind the counters that a page polls every few seconds
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -326,7 +326,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
 
 
 class LiveCounters(msgspec.Struct, frozen=True):
-    """The few figures that move while one looks on; `silence` is of the newest LIVE recalls."""
+    """The few figures that a page updates live; `silence` is of the newest LIVE_RECALLS."""
 
     at: int
     events: int
@@ -342,7 +342,7 @@ class LiveCounters(msgspec.Struct, frozen=True):
 
 
 def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
-    """Return the figures that move; it costs a few milliseconds."""
+    """Return the live figures; it takes a few milliseconds."""
     rate, outcomes, head = recall_rate(log, now), recall_outcomes(log, LIVE_RECALLS), log.head()
     return LiveCounters(
         at=now,

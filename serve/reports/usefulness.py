@@ -41,7 +41,7 @@ LOOKED_AT = 5_000  # events of a kind
 CHARACTERS = 4  # that are counted as a token
 LISTED = 20  # statements
 
-# the text in the bodies to read of each kind, which JSON never has within a string
+# the text that marks the bodies to read of each kind; JSON never has it within a string
 _KINDS: Mapping[str, str] = {
     "prompted": "",
     "recalled": '"mode":"auto"',
@@ -57,8 +57,8 @@ BlockKey = tuple[Place, str | None, int]  # with a session and microseconds UTC:
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A text put before a model at once. `characters` is None where an earlier version wrote it,
-    which did not record its length.
+    """A text given to a model at once. `characters` is None for one of an earlier version, which
+    did not record its length.
     """
 
     place: Place
@@ -69,7 +69,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Period(msgspec.Struct, frozen=True):
-    """The figures of a time up to now; `since` is where it begins, microseconds UTC.
+    """The figures of a time up to now; `since` is its start, microseconds UTC.
 
     `told` are the prompts with a block, `near` those of the others with a memory nearly sure
     enough; receipts of earlier versions do not record that. `notes` are those of all blocks, of
@@ -105,16 +105,16 @@ class Period(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int | None:
-        """About how many tokens the blocks with a length took; None where none has one."""
+        """The approximate tokens of the blocks with a length; None where no block has one."""
         if self.blocks and not self.measured:
             return None
         return math.ceil(self.characters / CHARACTERS)
 
 
 class Usefulness(msgspec.Struct, frozen=True):
-    """The periods by name; `kept_today` are today's statements that hold, the newest first.
+    """The periods by name; `kept_today` are today's valid statements, the newest first.
 
-    `cut_at` is since when events were read where there were too many, microseconds UTC.
+    `cut_at` is the time of the first event read where there were too many, microseconds UTC.
     """
 
     periods: Mapping[str, Period]
@@ -123,7 +123,7 @@ class Usefulness(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """One event of the log, as far as it counts here."""
+    """The fields of an event that are counted here."""
 
     at: int
     session: str | None
@@ -135,7 +135,7 @@ _Rows = Mapping[str, Sequence[_Row]]  # by kind, each the oldest first
 
 
 def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
-    """Return the figures of what agents were told up to now, and of the effect."""
+    """Return the figures of the notes given to agents up to now, and of their effect."""
     today = now - now % DAY
     starts = {name: today - (days - 1) * DAY for name, days in PERIODS.items()}
     first = min(starts.values())
@@ -248,7 +248,7 @@ def _supersessions(rows: Iterable[_Row], reason: str) -> dict[str, int]:
 
 
 def _statements(view: View, ids: Collection[str]) -> list[str]:
-    """Return those of some memories that are statements, whatever became of them."""
+    """Return the ids of the statements among some memories, in any state."""
     if not ids:
         return []
     rows = view.snapshots.rows
@@ -267,8 +267,8 @@ def _statements(view: View, ids: Collection[str]) -> list[str]:
 
 
 def _count(view: View, kind: str, since: int, now: int) -> int:
-    """Count the memories of a kind that were made, whatever became of them but for episodes, whose
-    erased ones are none.
+    """Return the number of memories of a kind made since a time, in any state; erased episodes do
+    not count.
     """
     rows, tail = view.snapshots.rows, view.tail
     is_current = np.ones(len(rows), np.bool_)

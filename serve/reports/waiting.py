@@ -30,13 +30,13 @@ _SORTS = (
     ("memory in quarantine", "mnemolog quarantine", "errors.index"),
 )
 
-_NEWEST = 3  # of each sort, for who looks every day
+_NEWEST = 3  # of each sort, enough for a daily look
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """So many of a sort wait; `command` lists them, and so does the dashboard's `page`.
+    """The number of waiting items of a sort; `command` and the dashboard's `page` list them.
 
-    `newest` are a few as `waiting_lessons` has them; none of what it does not list.
+    `newest` are a few rows of `waiting_lessons`; empty for sorts that it does not list.
     """
 
     sort: str
@@ -51,7 +51,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 def find_waiting(view: View, log: EventLog, now: int) -> tuple[Waiting, ...]:
-    """Return the sorts of which any wait, with their counts."""
+    """Return the sorts with waiting items, and their counts."""
     lessons = waiting_lessons(view, log, Filter(now))
     counts = Counter(row["sort"] for row in lessons)
     counts["plan"] = len(proposals.every(log, "waiting", "plan"))

@@ -1,7 +1,7 @@
 """
 Why a memory came back, or the stage of the recall where it was lost.
 
-Each door has other names for the parameters to change, so the caller gives them (`Remedies`).
+Each interface names these parameters differently, so the caller gives the names (`Remedies`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _MOST_HITS = 200  # of `top_k`
 
 
 class Remedies(msgspec.Struct, frozen=True):
-    """What to change in the request, by the reason: each ends a sentence."""
+    """The change to make in the request, by reason; each ends a sentence."""
 
     archived: str
     ended: str
@@ -44,7 +44,7 @@ def explain_memory(
     id_: str,
     remedies: Remedies,
 ) -> str:
-    """Return why a memory came back, or at which stage it was lost; `request` has `explain` set."""
+    """Return the reason a memory came back, or the stage that lost it; `request.explain` is set."""
     with reader.view() as view:
         memory = view.tail.find(id_)
     assert memory is not None  # the log named it, and the view holds all the log holds

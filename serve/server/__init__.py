@@ -1,1 +1,1 @@
-"""The server: its process, who may ask, the tenants it holds open, and what it counts."""
+"""The server: its process, the callers it admits, its open tenants, and its metrics."""

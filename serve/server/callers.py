@@ -1,5 +1,5 @@
 """
-Caller: who asks, which memory is theirs, and what they may do in it.
+Caller: the sender of a request, the memory it may use, and its permissions there.
 """
 
 import base64
@@ -26,10 +26,9 @@ OWNER_NAME = "owner"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks. `tenant` None: every tenant is theirs, and only the owner's token says so.
+    """The sender of a request. `tenant` is None only for the owner's token: every tenant is theirs.
 
-    `token_id` names the token that was shown, as the journal of what was done does; `per_minute`
-    is how often it may ask, None: without limit.
+    `token_id` names the token that was sent; `per_minute` is its rate limit, None without one.
     """
 
     name: str
@@ -49,18 +48,18 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether a folder they name is one of this machine's that may be looked into.
+        """Return True if a folder the caller names is on this machine and may be read.
 
-        A tenant's token may be shown from another machine, and opens no more than its tenant.
+        A tenant's token may be sent from another machine, and gives access only to its tenant.
         """
         return self.token_id is None
 
     def may(self, scope: Scope) -> bool:
-        """Return whether they may do what asks for a scope; `admin` may do all in its tenant."""
+        """Return True if the caller has a scope; `admin` includes every scope in its tenant."""
         return scope in self.scopes or "admin" in self.scopes
 
     def tenant_for(self, named: str | None) -> str | None:
-        """Return the tenant that is meant: a token's own beats whatever is named."""
+        """Return the tenant of a request: a token's own tenant overrides a named tenant."""
         return named if self.tenant is None else self.tenant
 
 
@@ -68,13 +67,13 @@ OWNER = Caller(OWNER_NAME, None, frozenset(SCOPES))
 
 
 def caller_of_token(token: Token) -> Caller:
-    """Return who shows a token."""
+    """Return the caller of a tenant's token."""
     return Caller(
         token.name or token.id, token.tenant, frozenset(token.scopes), token.id, token.per_minute
     )
 
 
-# Callers: who shows a bearer token, the owner, a tenant's token or a host's hook key.
+# Callers: the sender of a bearer token, which is the owner's, a tenant's or a host's hook key.
 
 log = logging.getLogger("mnemolog")
 
@@ -82,7 +81,7 @@ _NEVER: FileStamp = (-1,)
 
 
 class Callers:
-    """Who is who, by what they show. Threads may share it."""
+    """The callers by their bearer tokens. Threads may share it."""
 
     def __init__(self, settings: Settings, owners: str, clock: Callable[[], int]) -> None:
         """`owners` is the owner's token; `clock` gives microseconds UTC."""
@@ -91,9 +90,9 @@ class Callers:
         self._known = _KnownTokens(settings.home)
 
     def of(self, sent: str, path: str, tenant: str | None) -> Caller | None:
-        """Return who sent a bearer token to a path; None where it opens nothing there.
+        """Return the sender of a bearer token to a path; None if the token is not valid there.
 
-        `tenant` is the one a hook's address names, which its key is bound to.
+        `tenant` is the tenant in a hook's address, which its key is bound to.
         """
         if is_owner(sent, self._owners):
             return OWNER
@@ -105,15 +104,15 @@ class Callers:
 
 
 class _KnownTokens:
-    """The tokens of a home, read again when their file has changed: one revoked is dead at once."""
+    """The tokens of a home, read again when their file changes: a revoked token is dead at once."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._read: tuple[FileStamp | None, Sequence[Token]] = (_NEVER, ())
 
     def tokens(self) -> Sequence[Token]:
-        """Return what the file says now; nothing where it cannot be trusted."""
-        stamp = tokens.stamp(self._home)  # before reading: a change meanwhile is seen next time
+        """Return the tokens in the file; none if the file cannot be trusted."""
+        stamp = tokens.stamp(self._home)  # before reading: a later change is seen next time
         if stamp != self._read[0]:
             try:
                 self._read = (stamp, tokens.every(self._home))
@@ -125,29 +124,29 @@ class _KnownTokens:
 
 # Hook keys: a host's key opens its one hook route and tenant.
 #
-# A hook key follows from the token, so nothing has to be kept, and a new token ends all of them. It
-# may stand in an agent host's settings, which other tools read: who has it can tell events and hear
-# what an agent would be told, and cannot list, change or delete anything.
+# A hook key is derived from the token, so nothing is stored, and a new token ends all of them. It
+# may be in an agent host's settings, which other tools read: its holder can send events and receive
+# an agent's context, and cannot list, change or delete anything.
 
 
 def hook_key(token: str, host: str, tenant: str | None = None) -> str:
-    """Return the key that opens `POST /v1/hooks/<host>`, of that tenant, and nothing else."""
+    """Return the key that opens only `POST /v1/hooks/<host>`, of that tenant."""
     opened = f"hooks/{host}" + (f"?tenant={tenant}" if tenant else "")
     digest = hmac.digest(token.encode(), opened.encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def opens_hook(path: str, tenant: str | None, sent: str, token: str) -> bool:
-    """Return whether what was sent is the key of the hook route at a path, of that tenant."""
+    """Return True if a bearer token is the key of the hook route at a path, of that tenant."""
     prefix, _, host = path.rpartition("/")
     is_hook = prefix == "/v1/hooks"
     return is_hook and hmac.compare_digest(sent.encode(), hook_key(token, host, tenant).encode())
 
 
-# Rate: how often a token may ask, as a bucket that fills while nobody asks.
+# Rate: how often a token may send requests, as a bucket that refills over time.
 #
-# https://en.wikipedia.org/wiki/Token_bucket; a bucket holds what ten seconds allow, so that in no
-# minute more than seven sixths of `per_minute` are answered.
+# https://en.wikipedia.org/wiki/Token_bucket; a bucket contains ten seconds' requests, so that at
+# most seven sixths of `per_minute` are answered in any minute.
 
 BURST_S = 10.0
 
@@ -159,16 +158,16 @@ class _Bucket:
 
 
 class Rates:
-    """The buckets of the tokens that asked. Threads may share it."""
+    """The rate buckets of the tokens in use. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds that never go back."""
+        """`clock` gives monotonic seconds."""
         self._clock = clock
         self._lock = threading.Lock()
         self._buckets: dict[str, _Bucket] = {}
 
     def wait_s(self, caller: Caller) -> float:
-        """Count a request; return 0, or in how many seconds the next one would be answered."""
+        """Count a request; return 0, or the seconds until the next request would be answered."""
         if caller.per_minute is None or caller.token_id is None:
             return 0.0
         a_second = caller.per_minute / 60

@@ -1,9 +1,9 @@
 """
-Notes: events that are written behind the answers, many in one transaction.
+Deferred events: notes that are written after the answers, many in one transaction.
 
-While the log cannot be written they wait, some thousands of them; what comes beyond that is lost,
-and so is one that no log takes, or that tells of a memory which was erased meanwhile. That
-something waits, and what was lost, is said in our own log.
+While the log cannot be written they wait, up to some thousands; any beyond that are lost, and so is
+an event that the log rejects, or that refers to a memory erased meanwhile. The server's own log
+reports waiting and lost notes.
 """
 
 import logging
@@ -20,14 +20,14 @@ from store.log.events import Event
 log = logging.getLogger("mnemolog")
 
 MOST = 5_000  # some 10 MB: hours of an agent's work
-PATIENCE_S = 0.5  # for another thread that writes: longer is a log that another process holds
+PATIENCE_S = 0.5  # for another thread that writes: beyond it, another process has the log
 
 
 class DeferredEvents:
-    """What waits for one log, the oldest first. Threads may share it."""
+    """The pending events of one log, oldest first. Threads may share it."""
 
     def __init__(self, events: EventLog, written: Callable[[Sequence[Event]], None]) -> None:
-        """`written` is told of what was written, one thread at a time."""
+        """`written` is called with the events that were written, one thread at a time."""
         self.waiting: list[Event] = []
         self._log, self._tell = events, written
         self._writing = threading.Lock()
@@ -42,7 +42,7 @@ class DeferredEvents:
             self._lost += len(events)
 
     def write(self) -> None:
-        """Append what waits; raise LogError, and it waits for the next time."""
+        """Append the pending events; raise LogError, and they wait for the next write."""
         if not self._writing.acquire(timeout=PATIENCE_S):
             raise LogBusy(f"{self._log.path} is busy with a long write: try again")
         try:
@@ -56,15 +56,15 @@ class DeferredEvents:
             self._writing.release()
 
     def write_if_possible(self) -> None:
-        """Append what waits, unless the log cannot be written, or could not when it was last tried:
-        upkeep tries again, and nobody else waits for it.
+        """Append the pending events, unless the log cannot be written, or could not at the last
+        try: upkeep tries again, and no other thread waits for it.
         """
         if not self._is_held_up:
             with suppress(LogError):
                 self.write()
 
     def give_up(self) -> None:
-        """Write what waits for the last time; what cannot be written is lost, and said to be."""
+        """Write the pending events a last time; events that fail are lost, and logged."""
         self._is_held_up = False
         try:
             self.write()
@@ -75,7 +75,7 @@ class DeferredEvents:
         if events:
             try:
                 self._log.append(events)
-            except (InvalidInput, NotFound):  # one of them: the others are not to wait for it
+            except (InvalidInput, NotFound):  # an invalid event must not hold up the others
                 events = [event for event in events if self._takes(event)]
             del self.waiting[: len(events)]
             self._tell(events)
@@ -94,14 +94,14 @@ class DeferredEvents:
 
 
 class RecallCounts:
-    """The recalls of one tenant since it was opened: how many, how many silent, how long."""
+    """The number, silent ones and latencies of a tenant's recalls since it was opened."""
 
     def __init__(self) -> None:
         self.silent, self.seconds = 0, 0.0
-        self.within = [0] * (len(BOUNDS_S) + 1)  # of each bound, and beyond the last
+        self.within = [0] * (len(BOUNDS_S) + 1)  # per bound, and beyond the last
 
     def count(self, receipts: Iterable[Event]) -> None:
-        """Count those of some events that are receipts of recalls. One thread counts at a time."""
+        """Count the recall receipts among some events. One thread counts at a time."""
         for body in (event.body for event in receipts):
             if isinstance(body, Recalled):
                 seconds = body.took_us / 1e6

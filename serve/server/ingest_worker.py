@@ -1,10 +1,10 @@
 """
-The worker that brings accepted batches into the logs, in a thread beside the server's requests.
+The worker that records accepted batches in the logs, in a thread beside the server's requests.
 
-It looks at every tenant of the home, also those nobody asked for since the start: another process
-may have accepted something, or died holding it. Whatever goes wrong lands in the job and in the
-tenant's failures, and the worker goes on. Facts are read out of turns that were ingested by the job
-`facts`, in a process of its own, one at a time, when nobody asks.
+It checks every tenant of the home, including those without a request since the start: another
+process may have accepted a batch, or died while processing it. Failures are recorded in the job and
+in the tenant's failures, and the worker goes on. The job `facts` reads facts from ingested turns,
+in a process of its own, one at a time, when no request runs.
 """
 
 import logging
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mnemolog")
 
-LOOK_S = 1.0  # between looks at queues that nobody here wrote to
-BUSY_S, FAILED_S = 60, 3_600  # before facts are read again where another job ran, or it failed
+LOOK_S = 1.0  # between looks at queues that this process did not write to
+BUSY_S, FAILED_S = 60, 3_600  # before facts are read again if another job ran, or it failed
 TIDY_S = 60
 INGEST = "ingest"  # as failures name it
-_BUSY = 75  # the exit code of a job that found another one at work
+_BUSY = 75  # the exit code of a job that found another job running
 
 FactReader = Callable[[Tenant], "subprocess.Popen[bytes]"]
 
@@ -58,8 +58,8 @@ class IngestWorker:
         *,
         most_open: int,
     ) -> None:
-        """`pinned` keeps a tenant open while a job is recorded; `most_open` queues stay open.
-        `clock` gives microseconds UTC, `chance` numbers in [0, 1).
+        """`pinned` keeps a tenant open while a job is recorded; at most `most_open` queues stay
+        open. `clock` gives microseconds UTC, `chance` numbers in [0, 1).
         """
         self._home, self._pinned, self._is_idle = home, pinned, is_idle
         self._most_open = most_open
@@ -67,7 +67,7 @@ class IngestWorker:
         self._owner = new_owner()
         self._queues: OrderedDict[str, Queue] = OrderedDict()  # least recently used first
         self._lock = threading.Lock()
-        self._working = threading.Lock()  # held over one job, or whatever else looks into queues
+        self._working = threading.Lock()  # held during one job, or any other access to the queues
         self._leaving: set[str] = set()  # tenants that are to be deleted
         self._reading: tuple[Tenant, int, subprocess.Popen[bytes]] | None = None
         self._wait_until: dict[str, int] = {}  # by tenant: facts are not read before
@@ -88,11 +88,11 @@ class IngestWorker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Tell the worker that there is something new."""
+        """Wake the worker: there is a new batch."""
         self._woken.set()
 
     def close(self) -> None:
-        """Give back what is not done, and close the queues."""
+        """Give back unfinished jobs, and close the queues."""
         self._closing.set()
         self._woken.set()
         if self._thread.is_alive():
@@ -108,13 +108,13 @@ class IngestWorker:
             too_many = len(self._queues) > self._most_open
             unused = self._queues.popitem(last=False)[1] if too_many else None
         if unused is not None:
-            unused.close()  # who still uses it opens its file once more
+            unused.close()  # a thread that still uses it opens its file once more
         return queue
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """Let go of the queue of a tenant that is to be deleted; as long as the block lasts none is
-        worked on. What is under way there is given back.
+        """Close the queue of a tenant that is to be deleted, and do no work on it during the block.
+        A job under way there is given back.
         """
         self._leaving.add(name)
         try:
@@ -127,7 +127,7 @@ class IngestWorker:
             self._leaving.discard(name)
 
     def turn(self) -> bool:
-        """Do one due job of each tenant; return whether there was any."""
+        """Do one due job of each tenant; return True if any was done."""
         has_worked = False
         for tenant in self._with_queues():
             with self._working:
@@ -152,7 +152,7 @@ class IngestWorker:
             log.exception("the tenants of %s cannot be listed", self._home)
 
     def _do_job(self, tenant: Tenant) -> bool:
-        """Do one job of a tenant; return whether it was done."""
+        """Do one due job of a tenant; return True if there was one."""
         queue, lease = self.queue(tenant), None
         try:
             queue.release_of(is_gone)
@@ -172,15 +172,15 @@ class IngestWorker:
             return False
 
     def _follow_step(self, tenant: "OpenTenant") -> bool:
-        """Take over in recall what a step wrote, so that no question waits for more than one."""
-        # what a reader cannot do is told by whoever asks it; it holds up no write
+        """Update recall with the events of a step, so that no question waits for more than one."""
+        # a reader's errors are reported when it is asked; they do not hold up a write
         with suppress(MnemologError, OSError):
             tenant.reader.keep_up()
         return not (self._closing.is_set() or tenant.tenant.name in self._leaving)
 
     def _record_failure(self, tenant: Tenant, lease: Lease | None, text: str) -> None:
         now = self._clock()
-        # what fails here is cured by the lease's end
+        # a failure here is repaired when the lease expires
         with suppress(MnemologError):
             if lease is not None:
                 self.queue(tenant).fail(lease, text, now, self._chance())
@@ -188,7 +188,7 @@ class IngestWorker:
             failures.keep(tenant.root, INGEST, now, text)
 
     def _look_after(self, *, is_free: bool) -> None:
-        """Tidy up now and then; where there is nothing to record, have facts read."""
+        """Tidy up now and then; if no job is due, have facts read."""
         try:
             with self._working:
                 if is_free:
@@ -202,7 +202,7 @@ class IngestWorker:
             log.exception("upkeep of the queues failed")
 
     def _facts(self) -> None:
-        """Read facts out of turns that were ingested, when nobody asks."""
+        """Read facts from ingested turns, when no request runs."""
         if self.is_reading_facts:
             return
         if self._reading is not None:
@@ -227,9 +227,9 @@ class IngestWorker:
 
 
 def fact_reader(settings: Settings) -> FactReader:
-    """Return what starts the job `facts` in a process of its own, its output kept in a file.
+    """Return a function that starts the job `facts` as a process, its output kept in a file.
 
-    A model is asked only where the tenant lets the job run by itself: nobody else agreed to pay.
+    A model is used only if the tenant lets the job run by itself: otherwise nobody agreed to pay.
     """
 
     def read(tenant: Tenant) -> "subprocess.Popen[bytes]":

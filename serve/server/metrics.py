@@ -1,9 +1,9 @@
 """
-Metrics: what a server has counted, as Prometheus reads it.
+Metrics: a server's counts, in Prometheus format.
 
-Recalls are counted where their receipts are written, behind the answers; the rest is looked up when
-somebody asks. So counting costs a recall nothing, and one that asked to leave no trace leaves none
-here either. https://prometheus.io/docs/instrumenting/exposition_formats/
+Recalls are counted when their receipts are written, after the answers; the rest is looked up on
+each request for metrics. So counting costs a recall nothing, and a recall that asked to leave no
+trace is not counted here either. https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
 import shutil
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MIMETYPE = "text/plain; version=0.0.4"  # Werkzeug adds the charset
 
-Sample = tuple[str, Mapping[str, str], float]  # what follows the name, labels, value
+Sample = tuple[str, Mapping[str, str], float]  # the suffix of the name, labels, value
 Metric = tuple[str, str, str, list[Sample]]  # name, kind, help, samples
 
 
@@ -37,7 +37,7 @@ def exposition(
     """Return the metrics of the `counted` tenants; with `whole_server` the process's too."""
     of_tenants = [_tenant_metrics(tenants, opened, now) for opened in counted]
     metrics: list[Metric] = []
-    for same in zip(*of_tenants, strict=True):  # the lines of one metric must stand together
+    for same in zip(*of_tenants, strict=True):  # the lines of one metric must be adjacent
         name, kind, about, _ = same[0]
         metrics.append((name, kind, about, [sample for metric in same for sample in metric[-1]]))
     roots: list[tuple[Mapping[str, str], Path]] = [
@@ -115,7 +115,7 @@ def _sync_standing(opened: "OpenTenant") -> "Standing | None":
 
 
 def _failures(roots: Sequence[tuple[Mapping[str, str], Path]]) -> Metric:
-    """Return what is kept of failures below some folders, each with its labels."""
+    """Return the metric of the failures recorded below some folders, each with its labels."""
     return (
         "mnemolog_failures",
         "gauge",
@@ -130,7 +130,7 @@ def _failures(roots: Sequence[tuple[Mapping[str, str], Path]]) -> Metric:
 
 def _latency_samples(recalls: RecallCounts, label: Mapping[str, str]) -> list[Sample]:
     bounds = [*map(str, BOUNDS_S), "+Inf"]
-    within = list(accumulate(recalls.within))  # once: who counts meanwhile splits no histogram
+    within = list(accumulate(recalls.within))  # once: a count made meanwhile splits no histogram
     buckets = zip(bounds, within, strict=True)
     return [
         *(("_bucket", {**label, "le": bound}, many) for bound, many in buckets),
@@ -166,6 +166,6 @@ def _lines(metric: Metric) -> Iterator[str]:
     name, kind, about, samples = metric
     yield f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
     for suffix, labels, value in samples:
-        # tenants' names and ours hold nothing that is to be escaped
+        # neither tenants' names nor ours contain characters that need escaping
         text = ",".join(f'{key}="{label}"' for key, label in labels.items())
         yield f"{name}{suffix}{{{text}}} {value}\n" if text else f"{name}{suffix} {value}\n"

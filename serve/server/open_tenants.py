@@ -1,12 +1,11 @@
 """
-The tenants a server holds open, and what happens to them between requests.
+The tenants a server keeps open, and their upkeep between requests.
 
-A tenant is opened when first asked for, or when a batch waits to be recorded in it. No more stay
-open than the process has file descriptors for: the one used longest ago is closed, its receipts
-written, as soon as nothing works on it, and its next request opens it again. A background thread
-opens newly published manifests, writes the receipts of past answers in one transaction, and
-starts a build that is due, as a process of its own: when nobody asks, or when nobody ever stops
-asking.
+A tenant is opened by its first request, or when a batch waits to be recorded in it. No more stay
+open than the process has file descriptors for: the least recently used tenant is closed, its
+receipts written, as soon as nothing works on it, and its next request opens it again. A background
+thread opens newly published manifests, writes the receipts of past answers in one transaction, and
+starts a due build as a process: when no requests arrive, or after a time limit if they never stop.
 """
 
 import logging
@@ -46,17 +45,17 @@ log = logging.getLogger("mnemolog")
 
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
-PATIENCE_S = 300.0  # and one that is due starts all the same
-FINISH_S = 5.0  # for what is being answered from a tenant that is to be deleted
-MOST_OPEN = 256  # tenants, where the system would allow more
+PATIENCE_S = 300.0  # a due build starts after this even under load
+FINISH_S = 5.0  # for requests under way in a tenant that is to be deleted
+MOST_OPEN = 256  # tenants, if the system allows more
 HANDLES = 9  # of an open tenant: two connections to its log (5), its head (1), its queue (3)
-_STEPS = 20  # of a tail that grows, in a look: half a second or so
+_STEPS = 20  # of a growing tail, per look: half a second or so
 _FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
 
 
 @dataclass(frozen=True)
 class OpenTenant:
-    """One tenant's log and reader, and the notes not yet written, receipts of recalls above all."""
+    """One tenant's log and reader, and its pending notes, mainly receipts of recalls."""
 
     tenant: Tenant
     log: EventLog
@@ -70,27 +69,27 @@ class OpenTenant:
 
     @property
     def receipts(self) -> Sequence[Event]:
-        """What is not yet written."""
+        """The receipts and other notes not yet written."""
         return self.notes.waiting
 
     @cached_property
     def journals(self) -> SessionEventCache:
-        """What each session of an agent did."""
+        """The events of each agent session."""
         return SessionEventCache(self.log)
 
     @contextmanager
     def known_at(self, asked: str | int, choices: Choices, now: int) -> Iterator[Known]:
-        """Give the memory as it was known at a time, an event or an imported commit.
+        """Yield the memory as it was known at a time, an event or an imported commit.
 
-        `choices` and `now` are those of who asks. Raise as `find_place`, and NotReady where another
-        asks for the past: it is built each time, and costs seconds in a large memory.
+        `choices` and `now` are the caller's. Raise as `find_place`, and NotReady if another request
+        is reading the past: it is built each time, and costs seconds in a large memory.
         """
         from serve.reader import past  # which builds: a server seldom does
 
         if not self._in_past.acquire(blocking=False):
             raise NotReady("another `known_at` is being answered: try again when it is done")
         try:
-            self.notes.write_if_possible()  # the receipts of what was just answered
+            self.notes.write_if_possible()  # the receipts of the latest answers
             place = past.find_place(self.log, asked, choices, now)
             with past.known_at(self.log, self.reader, place) as known:
                 yield known
@@ -106,8 +105,8 @@ Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
 
 
 def tenant_limit() -> int:
-    """Return how many tenants may be open at once: half of the file descriptors that this process
-    may have (`ulimit -n`) are theirs, the others are for connections and for what a build reads.
+    """Return the limit of open tenants: half of this process's file descriptors (see `ulimit -n`)
+    are theirs, the others are for connections and for a build's reads.
     """
     try:
         import resource
@@ -120,7 +119,7 @@ def tenant_limit() -> int:
 
 
 class OpenTenants:
-    """Every tenant this process serves. Threads may share it; `close` writes what is left."""
+    """Every tenant this process serves. Threads may share it; `close` writes the pending notes."""
 
     def __init__(
         self,
@@ -129,7 +128,7 @@ class OpenTenants:
         clock: Callable[[], float] = time.monotonic,
         read_facts: FactReader | None = None,
     ) -> None:
-        """`clock` gives seconds that never go back."""
+        """`clock` gives monotonic seconds."""
         self.settings, self._began_with = settings, settings
         self._settings_mark = _mark(settings)
         self._clock = clock
@@ -139,14 +138,14 @@ class OpenTenants:
         self._looked_for: dict[str, str] = {}  # the embedder that settings named, by tenant
         self._limit = tenant_limit()
         self._open: OrderedDict[str, OpenTenant] = OrderedDict()  # least recently used first
-        self._pins: Counter[str] = Counter()  # of tenants that work beside the requests goes on in
-        self._recalls: dict[str, RecallCounts] = {}  # by tenant, whether it is open or not
+        self._pins: Counter[str] = Counter()  # of tenants with work beside the requests
+        self._recalls: dict[str, RecallCounts] = {}  # by tenant, open or not
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}  # by tenant
         self.requests = RequestsInFlight()
         self.trees = SharedTrees(settings.home)
-        self.roots: dict[str, Path] = {}  # of repositories that sessions were in of late
-        self._changing = threading.Lock()  # held by who makes or deletes a tenant
+        self.roots: dict[str, Path] = {}  # of repositories that recent sessions were in
+        self._changing = threading.Lock()  # held while a tenant is made or deleted
         self._deleting: set[str] = set()
         self._keeping_up = threading.Lock()
         self._asked_at = clock()
@@ -171,17 +170,17 @@ class OpenTenants:
         self.ingest.start()
 
     def add_chore(self, act: Callable[[], object]) -> None:
-        """Have something done at the start and then between requests, every TICK_S."""
+        """Call `act` at the start and then between requests, every TICK_S."""
         self._chores.append(act)
 
     @property
     def is_alive(self) -> bool:
-        """Whether both threads behind the requests run."""
+        """Return True if both background threads run."""
         return self._thread.is_alive() and self.ingest.is_alive
 
     @property
     def all_open(self) -> list[OpenTenant]:
-        """The tenants that are open, by name; none is closed before this thread's request ends."""
+        """The open tenants, by name; none is closed before this thread's request ends."""
         with self._lock:
             for name in self._open:
                 self.requests.use(name)
@@ -190,9 +189,9 @@ class OpenTenants:
     def get(self, name: str) -> OpenTenant:
         """Return a tenant, opened if need be; raise InvalidName or NotFound.
 
-        It stays open until the request that this thread answers has ended. Who answers none uses
-        `pinned`. Raise LogError where its log cannot be opened and nothing was published to answer
-        from.
+        It stays open until this thread's request has ended; a thread without a request uses
+        `pinned`. Raise LogError if its log cannot be opened and no published snapshot could answer
+        instead.
         """
         self._asked_at = self._clock()
         self.requests.use(name)
@@ -200,7 +199,7 @@ class OpenTenants:
 
     @contextmanager
     def pinned(self, name: str) -> Iterator[OpenTenant]:
-        """Keep a tenant open as long as the block lasts, opened if need be; raise as `get`."""
+        """Keep a tenant open during the block, opened if need be; raise as `get`."""
         self.pin(name)
         try:
             yield self._get_or_open(name)
@@ -208,7 +207,7 @@ class OpenTenants:
             self.unpin(name)
 
     def pin(self, name: str) -> None:
-        """Keep a tenant open, if it is, until `unpin` was called as often."""
+        """Keep a tenant open, if it is, until `unpin` has been called as often."""
         with self._lock:
             self._pins[name] += 1
 
@@ -223,8 +222,8 @@ class OpenTenants:
             if (opened := self._open.get(name)) is not None:
                 self._open.move_to_end(name)
                 return opened
-        tenants.find_tenant(self.settings.home, name)  # no lock is made for what is no tenant
-        with self._alone(name):  # who asks for another waits for nothing
+        tenants.find_tenant(self.settings.home, name)  # no lock is made for a name without a tenant
+        with self._alone(name):  # requests for other tenants do not wait
             if name in self._deleting:
                 raise NotFound(f"no tenant {name!r}: it is being deleted")
             opened = self._open.get(name)
@@ -236,9 +235,9 @@ class OpenTenants:
         return opened
 
     def _close_least_used(self, kept: str) -> None:
-        """Close the tenants used longest ago, as many as are too many, but not the one `kept`.
+        """Close the least recently used tenants beyond the limit, but not `kept`.
 
-        Whoever calls holds no lock of a tenant, and waits for none: one that is in use stays.
+        The caller holds no tenant's lock, and this waits for none: a tenant in use stays open.
         """
         with self._lock:
             names = [name for name in self._open if name != kept]
@@ -253,14 +252,14 @@ class OpenTenants:
                     alone.release()
 
     def _close_unused(self, name: str) -> None:
-        """Close a tenant whose `_alone` is held, unless it is in use or cannot be written just now,
-        when its receipts would be lost.
+        """Close a tenant whose `_alone` is held, unless it is in use, or cannot be written just now
+        and its receipts would be lost.
         """
         with self._lock:
             is_wanted = self._pins[name] or name == self.settings.choices.tenant
             if is_wanted or self.requests.are_using(name) or name not in self._open:
                 return
-            opened = self._open.pop(name)  # who asks for it from here on waits for `_alone`
+            opened = self._open.pop(name)  # from here on, requests for it wait for `_alone`
         opened.notes.write_if_possible()
         if opened.receipts:
             with self._lock:
@@ -272,12 +271,12 @@ class OpenTenants:
             log.error("tenant %s was not closed as it should be: %s", name, error)
 
     def _alone(self, name: str) -> threading.Lock:
-        """Return what is held by who opens, makes or deletes a tenant of this name."""
+        """Return the lock for opening, making or deleting a tenant of this name."""
         with self._lock:
             return self._opening.setdefault(name, threading.Lock())
 
     def _newly_opened(self, tenant: Tenant) -> OpenTenant:
-        """Open a tenant; one whose log cannot be opened answers from what was published."""
+        """Open a tenant; if its log cannot be opened, it answers from the published snapshot."""
         with ExitStack() as opened:
             events = opened.enter_context(EventLog(tenant.log, waits=True))
             chosen, search = self.settings.choices.qdrant, None
@@ -299,22 +298,22 @@ class OpenTenants:
         return OpenTenant(tenant, events, reader, recalls)
 
     def make(self, name: str) -> bool:
-        """Make a tenant where there is none of the name; return whether it did.
+        """Make a tenant if the name is free; return True if it was made.
 
         Raise InvalidName.
         """
         tenant = tenants.tenant(self.settings.home, name)
-        with self._changing, self._alone(name):  # nobody opens a log that is half made
+        with self._changing, self._alone(name):  # nobody opens a half-made log
             is_new = not tenant.exists
             EventLog(tenant.log, create=True).close()
         return is_new
 
     def delete(self, name: str, now: int) -> tuple[Path, int]:
-        """Delete a tenant once the requests it is answering are done, as `delete_locked` does.
+        """Delete a tenant once its running requests are done, as `delete_locked` does.
 
         Raise InvalidName or NotFound, Conflict for the default tenant, BuildBusy.
         """
-        self.requests.end()  # the one that asks for this: two of them must not wait for each other
+        self.requests.end()  # this request itself: two deletions must not wait for each other
         with self._changing:
             tenant = tenants.find_tenant(self.settings.home, name)
             tenants.check_not_default(self.settings, tenant)
@@ -325,7 +324,7 @@ class OpenTenants:
 
     @contextmanager
     def _without(self, name: str) -> Iterator[None]:
-        """Close a tenant, and let nobody open it as long as the block lasts."""
+        """Close a tenant, and keep it closed during the block."""
         with self._alone(name):
             self._deleting.add(name)
             with self._lock:
@@ -342,7 +341,7 @@ class OpenTenants:
             self._deleting.discard(name)
 
     def idle_s(self) -> float:
-        """Return for how many seconds nobody asked; 0 while a build runs, or facts are read."""
+        """Return the seconds since the last request; 0 during a build, job or fact reading."""
         is_working = any(map(_is_running, (*self._building.values(), *self._learning.values())))
         if is_working or self.ingest.is_reading_facts:
             return 0.0
@@ -357,7 +356,7 @@ class OpenTenants:
             tenant.close()
 
     def _run(self) -> None:
-        code()  # before the first receipt asks for it, and while the files are those that run
+        code()  # before the first receipt needs it, and while the files are those that run
         self._do_chores()
         self._for_each(self._warm_up)
         while not self._closing.wait(TICK_S):
@@ -373,17 +372,17 @@ class OpenTenants:
                 log.exception("upkeep failed")
 
     def refresh_settings(self) -> None:
-        """Answer from now on under what `config.toml` says of recall, where that has changed."""
+        """Apply the recall settings of `config.toml` from now on, if they have changed."""
         mark = _mark(self._began_with)
         if mark != self._settings_mark:
             self._settings_mark = mark
             try:
                 self.settings = config.refresh(self._began_with)
             except ConfigError as error:
-                log.error("%s", error)  # what it said before holds
+                log.error("%s", error)  # the settings read before stay in force
 
     def _embedder_setting(self) -> str:
-        self.refresh_settings()  # it may have changed with what was just published
+        self.refresh_settings()  # the last publication may have changed it
         return self.settings.choices.embedder
 
     def _for_each(self, act: Callable[[OpenTenant], None]) -> None:
@@ -400,21 +399,21 @@ class OpenTenants:
 
     def _keep_up(self, tenant: OpenTenant) -> None:
         try:
-            with suppress(LogError):  # it was said; what can be read is read all the same
+            with suppress(LogError):  # it was logged; reads still work
                 tenant.notes.write()
             self._serve_kept(tenant)
             tenant.reader.poll()
-            for _ in range(_STEPS):  # while nobody waits for an answer
+            for _ in range(_STEPS):  # while no request waits
                 if self.requests.is_any or not tenant.reader.grow():
                     break
-            if tenant.log.is_open:  # else it was said, and each tick tries again
+            if tenant.log.is_open:  # else it was logged, and each tick tries again
                 self._build_if_due(tenant)
         except (LogError, OSError):
             # upkeep must never end the server; the next tick tries again
             log.exception("upkeep of tenant %s failed", tenant.tenant.name)
 
     def _serve_kept(self, tenant: OpenTenant) -> None:
-        """Where the settings turned to another embedder, serve at once what is kept of it."""
+        """If the settings changed the embedder, serve its kept snapshot at once."""
         name, named = tenant.tenant.name, self.settings.choices.embedder
         if self._looked_for.setdefault(name, named) == named or not tenant.log.is_open:
             return
@@ -426,11 +425,11 @@ class OpenTenants:
         except BuildBusy:
             return  # the next tick tries again
         except ConfigError as error:
-            log.error("%s", error)  # what it said before serves on
+            log.error("%s", error)  # the snapshot served before stays
         self._looked_for[name] = named
 
     def _warm_up(self, tenant: OpenTenant) -> None:
-        """Ask what nobody asked: a first recall reads and loads what the next ones find there."""
+        """Run a first recall without a caller, to load the data that the next recalls need."""
         request = RecallRequest(query=_FIRST, touch=False)
         try:
             answer(tenant.reader, request, self.settings.choices, time.time_ns() // 1000)
@@ -438,14 +437,14 @@ class OpenTenants:
             log.exception("tenant %s could not be warmed up", tenant.tenant.name)
 
     def build_now(self, tenant: OpenTenant) -> bool:
-        """Begin a build of a tenant, unless one of ours runs; return whether it was begun."""
+        """Start a build of a tenant, unless one of ours runs; return True if it was started."""
         if self._build is None or _is_running(self._building.get(tenant.tenant.name)):
             return False
         self._building[tenant.tenant.name] = self._build(tenant.tenant)
         return True
 
     def learn_now(self, tenant: OpenTenant, job: str) -> bool:
-        """Begin a job of a tenant, or all of them, `learn`, unless one runs; return whether."""
+        """Start a tenant's job, or `learn` for all, unless one runs; return True if started."""
         if _is_running(self._learning.get(tenant.tenant.name)):
             return False
         with open(tenant.tenant.root / "learn.log", "wb") as output:  # as by night
@@ -456,13 +455,13 @@ class OpenTenants:
         return True
 
     def _build_if_due(self, tenant: OpenTenant) -> None:
-        """Begin a build that is due once nobody asks; wait no longer than PATIENCE_S for that."""
+        """Start a due build once requests stop; wait at most PATIENCE_S for that."""
         name, wanted = tenant.tenant.name, self.settings.choices.build_after
         if _is_running(self._building.get(name)):
             return
         if self._build is None or not wanted:
             return
-        if self.ingest.is_reading_facts:  # which builds first, if need be
+        if self.ingest.is_reading_facts:  # this job builds first, if need be
             return
         waiting, now = _backlog(tenant), time.time_ns() // 1000
         days = self.settings.choices.episodes_days
@@ -481,7 +480,7 @@ class OpenTenants:
 
 
 def _mark(settings: Settings) -> object:
-    """Return what changes with the user's settings file; costs microseconds."""
+    """Return a stamp that changes with the user's settings file; costs microseconds."""
     try:
         status = os.stat(settings.user_file)
     except OSError:
@@ -490,7 +489,7 @@ def _mark(settings: Settings) -> object:
 
 
 def _has_expired_episodes(tenant: OpenTenant, days: int, now: int) -> bool:
-    """Return whether episodes wait to be erased."""
+    """Return True if there are expired episodes to erase."""
     from store.maintenance import (
         retention,  # few have episodes erased, and it costs a server's start
     )
@@ -510,7 +509,7 @@ def _is_running(process: "subprocess.Popen[bytes] | None") -> bool:
 
 
 def build_starter(settings: Settings) -> Builder:
-    """Return what starts a quick build in a process of its own, its output kept in a file."""
+    """Return a function that starts a quick build as a process, its output kept in a file."""
 
     def build(tenant: Tenant) -> "subprocess.Popen[bytes]":
         with open(tenant.root / "build.log", "wb") as output:
@@ -521,13 +520,12 @@ def build_starter(settings: Settings) -> Builder:
     return build
 
 
-# InFlight: the requests that are being answered, so that what they read is not taken from under
-# them.
+# RequestsInFlight: the running requests, so that the files they read are not removed under them.
 
 
 class RequestsInFlight:
-    """One request for each thread that answers one, and the tenants it uses; of those before, how
-    many were answered with each status. Threads may share it.
+    """The running request of each thread with the tenants it uses, and the number of finished
+    requests by status. Threads may share it.
     """
 
     def __init__(self) -> None:
@@ -536,43 +534,43 @@ class RequestsInFlight:
         self._running: dict[int, set[str]] = {}
 
     def begin(self) -> None:
-        """Count the request that this thread answers from now on."""
+        """Register the request of this thread."""
         with self._changed:
             self._running[threading.get_ident()] = set()
 
     def end(self, thread: int | None = None) -> None:
-        """Count this thread's request no more, or another's; a second time changes nothing."""
+        """End this thread's request, or another's; a second call changes nothing."""
         with self._changed:
             self._running.pop(threading.get_ident() if thread is None else thread, None)
             self._changed.notify_all()
 
     def count(self, status: int) -> None:
-        """Count a request that is answered with an HTTP status."""
+        """Count a request answered with an HTTP status."""
         with self._changed:
             self._by_status[status] += 1
 
     def by_status(self) -> dict[int, int]:
-        """Return how many requests were answered with each status, the lowest first."""
+        """Return the number of requests answered with each status, lowest first."""
         with self._changed:
             return dict(sorted(self._by_status.items()))
 
     def use(self, tenant: str) -> None:
-        """Note that the request which this thread answers, if it does, uses a tenant."""
+        """Note that this thread's request, if it has one, uses a tenant."""
         if (used := self._running.get(threading.get_ident())) is not None:
             used.add(tenant)
 
     def are_using(self, tenant: str) -> bool:
-        """Return whether a request that runs now uses a tenant."""
+        """Return True if a running request uses a tenant."""
         with self._changed:
             return any(tenant in used for used in self._running.values())
 
     @property
     def is_any(self) -> bool:
-        """Whether a request is being answered now."""
+        """Return True if a request is running."""
         return bool(self._running)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all requests that run now have ended; return whether they have."""
+        """Wait until all requests that run now have ended; return True if they have."""
         with self._changed:
             before = dict(self._running)
 

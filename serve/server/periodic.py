@@ -1,14 +1,14 @@
-"""A thread of the server that does one thing again and again until the server ends."""
+"""A thread of the server that repeats one task until the server ends."""
 
 import threading
 from collections.abc import Callable
 
 _FIRST_S = 1.0  # the server answers before anything else
-_END_S = 5.0  # for what is done when the server ends
+_END_S = 5.0  # for the last step, when the server ends
 
 
 class Periodic:
-    """Runs `step`, which returns for how many seconds to wait now, and once more at the end."""
+    """A thread that runs `step`, which returns the seconds to the next run, and once at the end."""
 
     def __init__(self, name: str, step: Callable[[], float]) -> None:
         self._step = step
@@ -19,7 +19,7 @@ class Periodic:
         self._thread.start()
 
     def close(self) -> None:
-        """Take a last step, and end; one that does not end is not waited for."""
+        """Take a last step, and end; wait at most `_END_S` for it."""
         self._closing.set()
         self._thread.join(_END_S)
 

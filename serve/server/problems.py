@@ -1,8 +1,8 @@
 """
 Problem details: every error of the HTTP API in one form, RFC 9457.
 
-`code` is for programs and never changes; `title` says the sort of problem, `detail` this one and
-its cure. `type` is the code's place in the OpenAPI document's list of problems.
+`code` is for programs and never changes; `title` names the kind of problem, `detail` this problem
+and its fix. `type` is the code's place in the OpenAPI document's list of problems.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     code: str
 
 
-# what each code means, in a title that holds for all of its kind
+# each code's status and title; the title fits every problem of that code
 TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "invalid_input": (HTTPStatus.BAD_REQUEST, "The request cannot be used as it is"),
     "invalid_name": (HTTPStatus.BAD_REQUEST, "This name is not allowed"),
@@ -100,7 +100,7 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (LogBusy, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogClosed, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogReadOnly, HTTPStatus.SERVICE_UNAVAILABLE),
-    # what no retry cures is a defect to whoever asks
+    # to the caller, an error that no retry fixes is a defect
     (LogCorrupt, HTTPStatus.INTERNAL_SERVER_ERROR),
     (LogForeign, HTTPStatus.INTERNAL_SERVER_ERROR),
     (LogVersion, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -115,7 +115,7 @@ RETRY_AFTER_S = 1
 def problem(
     code: str, detail: str, status: HTTPStatus | None = None, retry_after_s: int | None = None
 ) -> Response:
-    """Return the response of a problem; `status` where the code is not in `TITLES`."""
+    """Return the response of a problem; pass `status` if the code is not in `TITLES`."""
     usual, title = TITLES.get(code, (status or HTTPStatus.INTERNAL_SERVER_ERROR, ""))
     body = Problem(
         type=f"/v1/openapi.json#/x-problems/{code}",
@@ -134,7 +134,7 @@ def problem(
 
 
 def code_of(failure: MnemologError) -> str:
-    """Return the stable code of an error: its class, `LogBusy` is log_busy."""
+    """Return the stable code of an error, from its class: `LogBusy` is log_busy."""
     name = type(failure).__name__
     return "".join("_" + char.lower() if char.isupper() else char for char in name).lstrip("_")
 

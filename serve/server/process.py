@@ -1,8 +1,8 @@
 """
-The server process: one of a home, on loopback, behind the owner's token.
+The server process: one per home, on loopback, behind the owner's token.
 
-It ends when it is told to, when nobody asked for long, and when its registry file is gone; what is
-being answered is finished first, and what was gathered is written.
+It ends on request, after a long time without requests, and when its registry file is gone; running
+requests are finished first, and pending notes are written.
 """
 
 import gc
@@ -42,10 +42,10 @@ from store.log.event_log import EventLog
 
 log = logging.getLogger("mnemolog")
 
-LOOK_S = 1.0  # between looks whether it is over
-FINISH_S = 5.0  # for what is being answered when we are told to end
-# how long a thread that computes keeps one that waits, at each step off and on the interpreter: a
-# recall has a dozen such steps, so beside long texts being indexed the usual 5 ms made 60 of it
+LOOK_S = 1.0  # between checks whether to end
+FINISH_S = 5.0  # for running requests after the stop request
+# how long a computing thread keeps a waiting thread off the interpreter, at each step that releases
+# it: a recall has a dozen such steps, so beside long texts being indexed the usual 5 ms cost it 60
 SWITCH_S = 0.001
 MAX_HEAD = 64 << 10
 
@@ -63,10 +63,10 @@ def run(
     idle_exit_s: int = 0,
     elsewhere: bool = False,
 ) -> None:
-    """Serve until told to end, or unasked for `idle_exit_s`; what was gathered is written before.
+    """Serve until told to end, or idle for `idle_exit_s`; pending notes are written first.
 
-    `on_ready` is given the port once it listens. Where the port is taken `elsewhere` takes any that
-    is free; else, and where another server of this home runs, raise ConfigError.
+    `on_ready` is given the port once it listens. If the port is taken, `elsewhere` takes any free
+    port; otherwise, and if another server of this home runs, raise ConfigError.
     """
     os.umask(0o077)  # receipts and registry are their owner's alone
     with sole(settings):
@@ -76,7 +76,7 @@ def run(
         open_tenants = OpenTenants(
             settings, build_starter(settings), read_facts=fact_reader(settings)
         )
-        open_tenants.get(settings.choices.tenant)  # opened before anybody is told we are ready
+        open_tenants.get(settings.choices.tenant)  # opened before anyone is told that we are ready
         ours = _describe_server(listening, idle_exit_s, settings.choices)
         ending = threading.Event()
         app = create_app(open_tenants, token)
@@ -98,14 +98,14 @@ def run(
         connections = Connections(server.active_channels, time.monotonic)
         request_guard.notify_known_callers(app, lambda: connections.know(current_channel()))
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-        # what is there stays: looking it through for garbage again made the slowest answers slower
+        # existing objects stay: collecting them again made the slowest answers slower
         gc.freeze()
         gc.enable()
         sys.setswitchinterval(SWITCH_S)
 
         def is_left() -> bool:
             keep_current(settings, ours, open_tenants.settings.choices.answers_by)
-            # a server without its file is found by nobody, as where the home was deleted
+            # a server without its file cannot be found, for example when the home was deleted
             return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 
         beside = (
@@ -116,7 +116,7 @@ def run(
             open_tenants.start()
             for thread in beside:
                 thread.start()
-            # whoever hears that we are ready may end us at once: it is caught from here on
+            # a client may end us as soon as we are ready: signals are caught from here on
             _end_on_signal(server, ending)
             try:
                 on_ready(ours.port)
@@ -138,7 +138,7 @@ def _describe_server(listening: socket.socket, idle_exit_s: int, choices: Choice
 def _serve_until_done(
     server: Any, connections: Connections, ending: threading.Event, is_left: Callable[[], bool]
 ) -> None:
-    """Answer until it is over, then finish what is being answered; waitress has no such loop."""
+    """Serve until the end, then finish the running requests; waitress has no such loop."""
 
     def turn(timeout_s: float) -> None:
         server.asyncore.loop(timeout_s, server.adj.asyncore_use_poll, server._map, count=1)
@@ -146,7 +146,7 @@ def _serve_until_done(
     looked_at = -math.inf
     while not ending.is_set():
         now = time.monotonic()
-        if now - looked_at >= LOOK_S:  # a look at every turn was a tenth of all that is done
+        if now - looked_at >= LOOK_S:  # a check at every turn took a tenth of the time
             if is_left():
                 break
             connections.look()
@@ -176,13 +176,13 @@ def _make_default(settings: Settings) -> None:
     try:
         EventLog(tenant.log, create=True).close()
     except LogError:
-        if not tenant.exists:  # else who opens it says so, or answers without its log
+        if not tenant.exists:  # else opening it reports the error, or it answers without its log
             raise
 
 
 def _listen(port: int, elsewhere: bool) -> socket.socket:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name == "posix":  # elsewhere it would let a second server share the port
+    if os.name == "posix":  # on Windows it would let a second server share the port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
@@ -199,11 +199,11 @@ def _listen(port: int, elsewhere: bool) -> socket.socket:
     return listening
 
 
-# The routes by which a server is told apart from any other program, and told to end: the owner's.
+# The owner's routes that identify a server among other programs, and stop it.
 
 
 def control_blueprint(server: Server, end: Callable[[], None]) -> Blueprint:
-    """Return the routes of a server; `end` is called when it is asked to stop, and returns."""
+    """Return the control routes of a server; `end` is called on a stop request, and returns."""
     routes = Blueprint("control", __name__)
     data = msgspec.json.encode(server)
     routes.before_request(owner_only)
@@ -220,17 +220,17 @@ def control_blueprint(server: Server, end: Callable[[], None]) -> Blueprint:
     return routes
 
 
-# Admission: which request a thread takes next, and which waited too long and is refused.
+# Admission: the next request of each thread; requests that waited too long are refused.
 #
-# Recalls have two threads of their own. Ranking holds the interpreter's lock, so more at once would
-# be answered no sooner, only all of them later; with a remote embedding model there are more, as
-# most of them wait for it. Hooks have their own as well, because a host waits for them: writes that
-# wait for a log held by another process do not delay them. All other requests, long batches among
-# them, take no thread from either.
+# Recalls have two threads of their own. Ranking needs the interpreter's lock, so more at once would
+# finish no sooner, only all of them later; with a remote embedding model there are more, as most of
+# them wait for it. Hooks have their own as well, because a host waits for them: writes that wait
+# for another process's lock on the log do not delay them. All other requests, such as long batches,
+# take no thread from either.
 #
-# A recall that found no thread free and waited `_RECALL_S` is answered 503 with Retry-After: it
-# would come late, and those behind it too. Waiting costs no thread, and refusing costs a thirtieth
-# of a recall (B. Maurer, Fail at Scale, ACM Queue 13(8), 2015,
+# A recall that found no thread free and waited `_RECALL_S` is answered 503 with Retry-After: its
+# answer would be late, and so would those behind it. Waiting costs no thread, and refusing costs a
+# thirtieth of a recall (B. Maurer, Fail at Scale, ACM Queue 13(8), 2015,
 # https://queue.acm.org/detail.cfm?id=2839461).
 
 _HOOKS = "/v1/hooks/"
@@ -244,26 +244,26 @@ _turn = threading.local()
 
 
 def is_late() -> bool:
-    """Return whether the request this thread answers waited too long for its turn."""
+    """Return True if this thread's request waited too long for its turn."""
     return getattr(_turn, "is_late", False)
 
 
 def current_channel() -> Any:
-    """Return the connection whose request this thread answers; None outside of waitress."""
+    """Return the connection of this thread's request; None outside of waitress."""
     return getattr(_turn, "channel", None)
 
 
 class Dispatcher:
-    """What waitress asks for a thread, with a channel that has a request."""
+    """The dispatcher that waitress hands its channels to, once each has a request."""
 
     def __init__(self, recalls: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`recalls` are answered at once; `clock` gives seconds that never go back."""
+        """`recalls` is the number of recalls answered at once; `clock` gives monotonic seconds."""
         self._recalls = _Lane(recalls, _RECALL_S, clock)
         self._hooks = _Lane(_HOOK_THREADS, _HOOK_S, clock)
         self._others = _Lane(_OTHER_THREADS, _OTHERS_S, clock)
 
     def add_task(self, channel: Any) -> None:
-        path = getattr(channel.requests[0], "path", "")  # one that could not be read has none
+        path = getattr(channel.requests[0], "path", "")  # an unreadable request has none
         if path in _RECALLS:
             self._recalls.add_task(channel)
         elif path.startswith(_HOOKS):
@@ -277,7 +277,7 @@ class Dispatcher:
 
 
 class _Lane(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no types
-    """Threads that take what was added in turn."""
+    """Threads that take the queued requests in order."""
 
     def __init__(self, threads: int, patience_s: float, clock: Callable[[], float]) -> None:
         super().__init__()
@@ -285,14 +285,14 @@ class _Lane(ThreadedTaskDispatcher):  # type: ignore[misc]  # waitress has no ty
         self.set_thread_count(threads)
 
     def add_task(self, channel: Any) -> None:
-        # who finds a thread free waits for the machine alone, and being sent away helps nobody
+        # with a free thread the request waits only for the machine, and a refusal helps nobody
         is_alone = len(self.queue) < len(self.threads) - self.stop_count - self.active_count
         patience_s = math.inf if is_alone else self._patience_s
         super().add_task(_Waiting(channel, self._clock() + patience_s, self._clock))
 
 
 class _Waiting:
-    """A channel that waits for its turn, until when at most."""
+    """A channel that waits for its turn, and its deadline."""
 
     def __init__(self, channel: Any, until: float, clock: Callable[[], float]) -> None:
         self._channel, self._until, self._clock = channel, until, clock

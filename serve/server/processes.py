@@ -2,7 +2,7 @@
 Processes: jobs (`python -P -m pipelines`) and the server in the background (`python -P -m serve`)
 are started and stopped as processes of their own, never by an import.
 
-They run in the home, so that no folder the user stands in lends it a module or a setting.
+They run in the home, so that the user's current folder cannot supply a module or a setting.
 """
 
 import ctypes
@@ -23,8 +23,8 @@ from store.home.registry import HOST, Server, is_held, live_server, read_registr
 
 Output = int | IO[bytes] | None
 
-READY_S = 20.0  # to wait until it listens: a large memory is opened before
-END_S = 15.0  # to wait until it has written what it gathered and is gone
+READY_S = 20.0  # to wait until it listens: a large memory is opened first
+END_S = 15.0  # to wait until it has written its pending notes and is gone
 LOG_BYTES = 1 << 20
 _ANSWER_S = 2.0
 _M_ARENA_MAX = -8  # mallopt(3)
@@ -41,7 +41,7 @@ def start_job(
     stdout: Output = None,
     stderr: Output = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start a job with these words on its command line; None is our own terminal."""
+    """Start a job with these words on its command line; a stream of None is our own terminal."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "pipelines", *words],
         cwd=settings.home.absolute(),
@@ -53,9 +53,9 @@ def start_job(
 
 
 def start_server(settings: Settings) -> tuple[Server, bool]:
-    """Return the home's server, started where none runs; and whether it was.
+    """Return the home's server, started if none runs; and True if it was started.
 
-    Raise ConfigError with what it said where it does not come up.
+    Raise ConfigError with the last line of its output if it does not come up.
     """
     if (server := live_server(settings)) is not None:
         return server, False
@@ -71,17 +71,17 @@ def start_server(settings: Settings) -> tuple[Server, bool]:
             f"the server did not start: {_last_line(settings.server_log, said_before)}"
         )
     if server.pid != process.pid:
-        # one that another call started meanwhile is as good; ours must not come up after its end
+        # a server from another call is as good; ours must not start after that one ends
         process.terminate()
         process.wait()
     return server, server.pid == process.pid
 
 
 def stop_server(settings: Settings) -> Server | None:
-    """Ask the home's server to end and wait until it is gone; return it, None where none runs.
+    """Ask the home's server to end and wait until it is gone; return it, None if none runs.
 
-    Only the very server that the registry names is told: it must know the instance, or, where it
-    does not answer any more, hold the home's lock. Raise ConfigError where it does not end.
+    Only the server in the registry is stopped: it must know the instance, or, if it no longer
+    answers, hold the home's lock. Raise ConfigError if it does not end.
     """
     server = read_registry(settings)
     if server is None or not is_held(settings):
@@ -118,7 +118,7 @@ def _child_environment(settings: Settings) -> dict[str, str]:
 
 
 def _request_stop(settings: Settings, server: Server) -> bool:
-    """Tell the server to end, if what listens there is that instance; return whether it was."""
+    """Ask the server to end, if the listener is that instance; return True if it was."""
     from http.client import HTTPException
 
     try:
@@ -132,7 +132,7 @@ def _request_stop(settings: Settings, server: Server) -> bool:
 
 
 def _fetch(server: Server, token: str, method: str, path: str) -> bytes:
-    """Return the body of a 2xx, else nothing."""
+    """Return the body of a 2xx response, else b""."""
     from http.client import HTTPConnection  # commands that start a job have no use for it
 
     connection = HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
@@ -156,7 +156,7 @@ def _wait_until(is_so: Callable[[], object], patience_s: float = READY_S) -> boo
 
 
 def _last_line(log: Path, start: int) -> str:
-    """Return the last line that was written to the log since a position."""
+    """Return the last line written to the log since a position."""
     with open(log, "rb") as file:
         file.seek(start)
         lines = file.read()[-LOG_BYTES:].decode("utf-8", "replace").split("\n")
@@ -170,8 +170,7 @@ def _private(path: str, flags: int) -> int:
 def share_one_heap() -> None:
     """Let threads take memory from one heap.
 
-    To be called before numpy and pyarrow are imported: they start threads, and a heap that is there
-    stays.
+    Call it before numpy and pyarrow are imported: they start threads, and existing heaps stay.
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # a C library without this setting

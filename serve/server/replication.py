@@ -1,8 +1,8 @@
 """
-Replication: a thread that sends what the logs of this home say to its replica, where one is kept.
+Replication: a thread that sends the new events of this home's logs to its replica, if it has one.
 
-The place may not answer for hours: it is asked again now and then, nobody waits for it, and what
-went wrong is kept for `status` and `doctor`. At the server's end what is new is sent once more.
+The replica's place may not answer for hours: it is retried now and then, no request waits for it,
+and errors are kept for `status` and `doctor`. When the server ends, new events are sent once more.
 """
 
 import logging
@@ -20,18 +20,18 @@ log = logging.getLogger("mnemolog")
 
 EVERY_S = 1.0
 RETRY_S = 30.0
-_SHARE = 10  # it looks at a home of many tenants for a tenth of its time at most
+_SHARE = 10  # it spends at most a tenth of its time looking at a home of many tenants
 
 
 class Replication:
-    """What the thread of one server does. `settings` are asked each time: the place may change."""
+    """The work of a replication thread. `settings` are read each time: the place may change."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._replica: HomeReplica | None = None
 
     def send(self) -> float:
-        """Send what is new; return for how many seconds to wait now."""
+        """Send the new events; return the seconds to wait before the next call."""
         settings = self._settings()
         url = settings.choices.replica
         if not url:

@@ -1,11 +1,11 @@
 """
-The gate before every route: who asks, from where, with what; most of it against the browser on this
-machine.
+The gate before every route: it checks the caller, the origin and the body of a request; most of it
+protects against the browser on this machine.
 
 A Host that is not ours is answered 421, a foreign Origin or a cross-site fetch 403, a missing or
-wrong token 401, a token that asks too often 429, a body that is not JSON 415. No CORS header is
-ever sent and a GET changes nothing. Programs show a token, where `is_for_programs`; pages, which
-are all other addresses, are asked with the cookie of a login, and their forms carry a CSRF token.
+wrong token 401, a token over its rate limit 429, a body that is not JSON 415. No CORS header is
+ever sent and a GET changes nothing. Programs send a token, where `is_for_programs`; pages, which
+are all other addresses, need the cookie of a login, and their forms carry a CSRF token.
 """
 
 import hmac
@@ -29,21 +29,21 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class Login(Protocol):
-    """A browser the owner is logged in at, and what its forms must carry."""
+    """A browser in which the owner is logged in, and the CSRF token its forms must carry."""
 
     @property
     def csrf(self) -> str: ...
 
 
-CallerOf = Callable[[Request, str], Caller | None]  # what was sent as a bearer token
+CallerOf = Callable[[Request, str], Caller | None]  # of the bearer token that was sent
 LoginOf = Callable[[Request], Login | None]
-WaitOf = Callable[[Caller], float]  # seconds until they may ask again, 0: now
+WaitOf = Callable[[Caller], float]  # seconds until the next request is allowed, 0: now
 
 
 def guard(
     app: Flask, caller_of: CallerOf, login_of: LoginOf, wait_of: WaitOf = lambda caller: 0.0
 ) -> None:
-    """Put the gate before every route; `g.caller` and, on pages, `g.login` say who asks."""
+    """Put the gate before every route; it sets `g.caller` and, on pages, `g.login`."""
 
     def gate() -> Response | None:
         refusal = _check_origin(request)
@@ -57,7 +57,7 @@ def guard(
 
 
 def reject_late_requests(app: Flask, is_late: Callable[[], bool]) -> None:
-    """Answer 503 to whoever passed the gate and waited too long for an answer."""
+    """Answer 503 to requests that passed the gate but waited too long."""
 
     def late() -> Response | None:
         if not is_late():
@@ -68,7 +68,7 @@ def reject_late_requests(app: Flask, is_late: Callable[[], bool]) -> None:
 
 
 def notify_known_callers(app: Flask, tell: Callable[[], None]) -> None:
-    """Call `tell` for each request whose sender passed the gate with a token or a login."""
+    """Call `tell` for each request that passed the gate with a token or a login."""
 
     def tell_if_known() -> None:
         if "caller" in g:
@@ -78,14 +78,14 @@ def notify_known_callers(app: Flask, tell: Callable[[], None]) -> None:
 
 
 def owner_only() -> Response | None:
-    """Return the refusal of who passed the gate and is not the owner."""
+    """Return the refusal of a caller that passed the gate and is not the owner; else None."""
     if g.caller.is_owner:
         return None
     return problem("out_of_scope", "only the owner's token may do this")
 
 
 def is_for_programs(path: str) -> bool:
-    """Return whether an address is the API's, MCP's or a probe's, and no page."""
+    """Return True if an address belongs to the API, MCP or a probe, rather than to a page."""
     return path.startswith("/v1/") or path in ("/mcp", "/health", "/ready", "/metrics")
 
 
@@ -110,14 +110,14 @@ def _check_program(incoming: Request, caller_of: CallerOf, wait_of: WaitOf) -> R
     if (wait_s := wait_of(caller)) > 0:
         text = f"this token may ask {caller.per_minute:,} times a minute: wait a little"
         return problem("too_many_requests", text, retry_after_s=math.ceil(wait_s))
-    is_there = incoming.routing_exception is None  # else 404 or 405, whatever the body is
+    is_there = incoming.routing_exception is None  # else 404 or 405, for any body
     if is_there and incoming.method in _WITH_BODY and incoming.mimetype != "application/json":
         return problem("not_json", "send `Content-Type: application/json`")
     return None
 
 
 def _unauthorized(cure: str, *, was_sent: bool = False) -> Response:
-    """Return a 401; it says how to ask, and whether what was sent is the matter (RFC 6750, 3)."""
+    """Return a 401 that says how to authenticate; `was_sent` marks a wrong token (RFC 6750, 3)."""
     answer = problem("no_token", cure)
     wrong = ', error="invalid_token"' if was_sent else ""
     answer.headers["WWW-Authenticate"] = f'Bearer realm="mnemolog"{wrong}'

@@ -1,9 +1,10 @@
 """
-Syncing: a thread that brings the memories of this home together with those of the person's other
-machines, where they are synced.
+Syncing: a thread that syncs this home's memories with the person's other machines, for the tenants
+that have sync set up.
 
-What was written here is sent within seconds; what others wrote is asked for as often as looking
-costs little. A place that does not answer is asked again now and then, and nobody waits for it.
+Events written here are sent within seconds; the others' events are requested as often as the cost
+of looking allows. A place that does not answer is retried now and then, and no request waits for
+it.
 """
 
 import logging
@@ -23,23 +24,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("mnemolog")
 
 EVERY_S = 2.0  # between looks at this home's logs
-ASK_S = 10.0  # between questions what others wrote
+ASK_S = 10.0  # between requests for the others' events
 RETRY_S = 60.0
-_SHARE = 20  # of its time that a tenant's sync takes at most: one part in so many
+_SHARE = 20  # a tenant's sync takes at most one part in so many of its time
 _FAILED = "failed"  # in place of stamps
 
 
 class Syncing:
-    """What the thread of one server does."""
+    """The work of a server's sync thread."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._opened: dict[str, TenantSync] = {}
         self._stamps: dict[str, object] = {}
-        self._due: dict[str, float] = {}  # when each tenant is asked for again, monotonic
+        self._due: dict[str, float] = {}  # when each tenant is due again, monotonic
 
     def look(self) -> float:
-        """Sync the tenants that are to be; return for how many seconds to wait now."""
+        """Sync the due tenants; return the seconds to wait before the next call."""
         home = self._settings().home
         for tenant in list_tenants(home) if home.exists() else ():
             if (tenant.root / "sync").exists():  # few are synced
@@ -47,9 +48,7 @@ class Syncing:
         return EVERY_S
 
     def _look_at(self, tenant: Tenant) -> None:
-        """Sync a tenant where its log changed or its time has come; only the latter where the last
-        try failed.
-        """
+        """Sync a tenant if its log changed or it is due; only if it is due after a failed try."""
         began = time.monotonic()
         stamps = _stamps(tenant)
         is_due = began >= self._due.get(tenant.name, 0.0)
@@ -82,7 +81,7 @@ class Syncing:
 
 
 def _stamps(tenant: Tenant) -> tuple[FileStamp | None, ...]:
-    """Return what changes with a tenant's log, and with where it is synced."""
+    """Return stamps that change with a tenant's log and with its sync place."""
     log_file, place = tenant.log, tenant.root / "sync" / "place.json"
     return tuple(
         file_stamp(path) for path in (log_file, log_file.with_name(f"{log_file.name}-wal"), place)

@@ -1,8 +1,8 @@
 """
-The tenants and tokens of a home as they are administered: what API, commands and pages share.
+Administration of a home's tenants and tokens, shared by the API, the commands and the pages.
 
-Whoever shows a tenant's token sees that tenant and no other: another one's name and a name that
-nobody has are answered alike.
+The holder of a tenant's token sees only that tenant: another tenant's name and an unknown name get
+the same answer.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ from store.home.tokens import PER_MINUTE, Token, Wanted
 
 
 def find_tenant(settings: Settings, caller: Caller, name: str) -> Tenant:
-    """Return the tenant of a name; raise InvalidName or NotFound, for a token's holder NotFound
+    """Return the tenant of a name; raise InvalidName or NotFound; a token's holder gets NotFound
     for every name but its own.
     """
     if not caller.is_owner and name != caller.tenant:
@@ -30,7 +30,7 @@ def find_tenant(settings: Settings, caller: Caller, name: str) -> Tenant:
 
 
 def list_tenants(settings: Settings, caller: Caller, now: int) -> list[ShownTenant]:
-    """Return the tenants a caller may know of, by name."""
+    """Return the tenants a caller may see, by name."""
     every = tenants.list_tenants(settings.home)
     known = (tenant for tenant in every if caller.is_owner or tenant.name == caller.tenant)
     return [summarize_tenant(settings, tenant, now) for tenant in known]
@@ -49,7 +49,7 @@ def summarize_tenant(settings: Settings, tenant: Tenant, now: int) -> ShownTenan
 
 
 def list_tokens(settings: Settings, tenant: Tenant, now: int) -> list[ShownToken]:
-    """Return the tokens of a tenant, the newest first."""
+    """Return the tokens of a tenant, newest first."""
     return [
         summarize_token(token, now) for token in reversed(tokens.every(settings.home, tenant.name))
     ]
@@ -60,8 +60,8 @@ def make_token(
 ) -> NewToken:
     """Return a new token of a tenant.
 
-    Raise InvalidInput where it would ask more or live longer than the token that makes it, Conflict
-    where that one has ended or the tenant has too many.
+    Raise InvalidInput if it would allow more or live longer than the token that makes it, Conflict
+    if that token has ended or the tenant has too many.
     """
     allowed = caller.per_minute
     if allowed is not None:
@@ -75,20 +75,20 @@ def make_token(
 
 
 def revoke_token(settings: Settings, tenant: Tenant, id_: str, now: int) -> ShownToken:
-    """End a token of a tenant with all that descend from it, and return it; a second time changes
+    """Revoke a token of a tenant and all its descendants, and return it; a second call changes
     nothing. Raise NotFound.
     """
     return summarize_token(tokens.revoke(settings.home, id_, now, tenant.name), now)
 
 
 def describe_descendants(settings: Settings, id_: str) -> str:
-    """Return, as the end of a sentence, how many tokens ended with one; "" where it made none."""
+    """Return, as the end of a sentence, the number of descendants revoked with a token, or ""."""
     count = len(tokens.descendants(id_, tokens.every(settings.home)))
     return f", with {count:,} that it made" if count else ""
 
 
 def summarize_token(token: Token, now: int) -> ShownToken:
-    """Return a token as it may be seen."""
+    """Return the public view of a token."""
     return ShownToken(
         id=token.id,
         name=token.name,

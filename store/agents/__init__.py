@@ -1,1 +1,1 @@
-"""Agents: what an agent did and what its user said, read from hooks and transcripts."""
+"""Agents: an agent's actions and its user's words, read from hooks and transcripts."""

@@ -1,12 +1,12 @@
 """
-Authorship: which parts of a prompt its user typed, and which were pasted or written by a program.
+Authorship: the author of each part of a prompt: typed by its user, pasted, or by a program.
 
 A prompt is cut into parts: sentences, the words before and after a colon, quotations. Fences, `>`
 lines, tags, indented blocks and long quotations are quoted by their form. The author of any other
 part is decided by a linear model over its shape, that of the lines around it, and the words that
-introduce it; a second one also reads what the first decided about the neighbours. `make fit` fits
-both on the labelled prompts in tests/data/authors; docs/prompts.md has the figures on wrappers of
-kinds that they never saw.
+introduce it; a second one also reads the first one's decisions on the neighbours. `make fit` fits
+both on the labelled prompts in tests/data/authors; docs/prompts.md has the accuracy on unseen kinds
+of wrappers.
 """
 
 import re
@@ -27,12 +27,12 @@ WRITERS: tuple[Writer, ...] = ("typed", "quoted", "program")
 WEIGHTS = Path(__file__).with_name("author_weights.npz")
 BITS = 14
 BUCKETS = 1 << BITS
-TYPED = 0.5  # how likely a part is the user's own that counts as it
-PROGRAM = 0.6  # how likely a whole prompt is a program's that counts as it
-MOST_LINES = 160  # read of a prompt, half of them from its end; those between are a paste
+TYPED = 0.5  # from this probability on a part counts as the user's own
+PROGRAM = 0.6  # from this probability on a whole prompt counts as a program's
+MOST_LINES = 160  # lines read of a prompt, half of them from its end; those between are a paste
 LONGEST_LINE = 2_000  # characters; a longer one is a paste
-SHAPED = 200  # characters of a line that its shape is told from
-_HEAD = 14  # words before a colon, at most, that introduce what follows
+SHAPED = 200  # characters of a line that determine its shape
+_HEAD = 14  # words before a colon, at most, that introduce the rest
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 _INLINE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -41,7 +41,7 @@ _LONG_QUOTATION = re.compile(
     r'(?:(?<=\s)|(?<=:)|\A)(?:"{1,3}[^"]*"{1,3}|[\u201c\u201e][^\u201c\u201d\u201e]*[\u201c\u201d]'
     r"|\u00ab[^\u00ab\u00bb]*\u00bb)(?=[\s.,;!?]|\Z)"
 )
-# fields as a tracker exports them; what follows the one that holds the report is the report
+# fields as a tracker exports them; the text after the report's field is the report
 _REPORT = re.compile(
     r"^[ \t]*[a-z][\w-]*:[ \t]+\S.*\n(?:[ \t]*[a-z][\w-]*:[ \t]+\S.*\n)*?"
     r"[ \t]*(?:problem_statement|issue(?:_(?:body|text))?|description|body|details|report)"
@@ -98,7 +98,7 @@ _PROSE = frozenset({"question", "sentence", "prose", "intro", "short", "greeting
 class Part(msgspec.Struct, frozen=True):
     """A part of a prompt, by its characters; `author` is None until it is decided.
 
-    `place` is where in its line it stands: all of it, before or after a colon, a quotation, or a
+    `place` is its position in its line: all of it, before or after a colon, a quotation, or a
     sentence among others.
     """
 
@@ -113,7 +113,7 @@ class Line(msgspec.Struct, frozen=True):
     start: int
     end: int
     shape: str
-    block: int  # its number among those that blank lines part
+    block: int  # its number among the blocks between blank lines
     is_quoted: bool
 
 
@@ -147,7 +147,7 @@ def lines(prompt: str) -> list[Line]:
 
 
 def _quoted_regions(prompt: str) -> list[tuple[int, int]]:
-    """Return the regions that are quoted by their form, in order and apart."""
+    """Return the regions quoted by their form, in order, disjoint."""
     spans = [
         match.span()
         for pattern in (_FENCE, _INLINE_FENCE, _LONG_QUOTATION, _ANGLED, _REPORT)
@@ -233,7 +233,7 @@ def _sentences(prompt: str, start: int, end: int, line: int, after: str) -> Iter
 
 
 def features(prompt: str, rows: Sequence[Line], pieces: Sequence[Part]) -> list[list[str]]:
-    """Return the features of each part that is not quoted by its form; of the others, none."""
+    """Return the features of each part that is not quoted by its form; none for the others."""
     solid = [number for number, row in enumerate(rows) if row.shape != "blank"]
     order = {number: place for place, number in enumerate(solid)}
     shapes = [("quoted" if rows[n].is_quoted else rows[n].shape) for n in solid]
@@ -274,7 +274,7 @@ def features(prompt: str, rows: Sequence[Line], pieces: Sequence[Part]) -> list[
         names += [f"earlier {other}" for other in set(shapes[:at]) - _PROSE]
         names += [f"later {other}" for other in set(shapes[at + 1 :]) - _PROSE]
         names += overall
-        # the words that introduce it: those before its colon, or the nearest line that ends in one
+        # its introduction: the words before its colon, or the nearest line that ends in one
         if part.place in ("after", "quotation") and part.line in heads:
             names += [f"head {word}" for word in heads[part.line]]
             names += [f"head begins {word}" for word in heads[part.line][:1]]
@@ -298,7 +298,7 @@ def features(prompt: str, rows: Sequence[Line], pieces: Sequence[Part]) -> list[
             names += [f"last {word}" for word in words[-1][:8]]
             names.append(f"last {shapes[-1]}")
         # how it is written
-        if part.place not in ("after", "quotation"):  # whatever it is, its introduction decides
+        if part.place not in ("after", "quotation"):  # for any quotation, its introduction decides
             names += [f"word {word}" for word in set(mine[:24])]
             names += [f"begins {' '.join(mine[:n])}" for n in (1, 2, 3)]
             names.append(f"ends {' '.join(mine[-2:])}")
@@ -396,7 +396,7 @@ def _model() -> _Model:
     return _Model(WEIGHTS)
 
 
-# What a prompt's readers ask
+# Queries of a prompt's readers
 
 
 class Authorship(msgspec.Struct, frozen=True):
@@ -406,7 +406,7 @@ class Authorship(msgspec.Struct, frozen=True):
     author: Writer
 
 
-@lru_cache(maxsize=8)  # a prompt's event and its statements ask in turn
+@lru_cache(maxsize=8)  # shared by a prompt's event and its statements
 def read_authors(prompt: str) -> Authorship:
     """Return the author of each part of a prompt.
 
@@ -435,15 +435,15 @@ def read_authors(prompt: str) -> Authorship:
 
 
 def author_of(prompt: str, *, is_unattended: bool = False) -> Writer:
-    """Return the author of a whole prompt; `is_unattended` where nobody types into its run."""
+    """Return the author of a whole prompt; `is_unattended` for a run without a user."""
     return "program" if is_unattended else read_authors(prompt).author
 
 
 def mask(prompt: str, authorship: Authorship) -> str:
     """Return a prompt of the same length with all but its typed parts blank.
 
-    A quotation within a typed line leaves its marks and dots, so that the line is read as one that
-    quotes something.
+    A quotation within a typed line leaves its marks and dots, so that the line still reads as one
+    with a quotation.
     """
     result = [character if character == "\n" else " " for character in prompt]
     for part in authorship.parts:

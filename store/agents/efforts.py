@@ -1,10 +1,10 @@
 """
-What a command is for: tests, a build, a lint, a deployment, a commit, an installation; and whether
-it failed.
+A command's purpose: tests, a build, a lint, a deployment, a commit, an installation; and its
+outcome.
 
-By the words of its first few names (`./run_tests.sh`, `just e2e`, `mvnw verify`), behind whatever
-wraps it, and by what its output sums up; what tells neither is for nothing in particular. Programs
-are named where their own name does not say what they do.
+It is read from the words of its first few names (`./run_tests.sh`, `just e2e`, `mvnw verify`),
+behind any wrapper, and from the summary in its output; without either a command has no purpose.
+Programs are listed if their own name does not show their purpose.
 """
 
 import re
@@ -13,9 +13,9 @@ from functools import lru_cache
 from store.agents.shell import Call, Words, calls, program
 from store.log.event_kinds import Effort
 
-# of several in one line the first of these tells most
+# in order: of several in one line the first of these counts
 _FIRST: tuple[Effort, ...] = ("deploy", "test", "build", "lint", "commit", "install")
-_NAMED = 3  # words of a call that may say what it is for
+_NAMED = 3  # words of a call that may name its purpose
 
 _ALONE: dict[str, Effort] = {
     **dict.fromkeys("tox nox jest mocha cypress ctest".split(), "test"),
@@ -25,7 +25,7 @@ _ALONE: dict[str, Effort] = {
     **dict.fromkeys("tsc webpack rollup esbuild cmake ninja".split(), "build"),
     **dict.fromkeys("vercel ansible-playbook cap atlantis fastlane".split(), "deploy"),
 }
-# the words of a name that say what it is for, by their beginnings
+# the words of a name that show its purpose, by their beginnings
 _WORDS: tuple[tuple[re.Pattern[str], Effort], ...] = (
     (re.compile(r"deploy|publish|ship$|rollout|promote|upload$|push$|apply$"), "deploy"),
     (
@@ -46,14 +46,14 @@ _WHOLE: dict[str, Effort] = {
     "commit": "commit",
     "all": "build",
 }
-# programs whose words are no names of tasks: files, texts, hosts, and what reads them
+# programs whose words are no names of tasks: files, texts, hosts, and their readers
 _ARGUMENTS = frozenset(
     """rm mv cp mkdir touch chmod chown ln sed awk tar zip unzip curl wget vim vi nano code open
     kill pkill source export set unset alias man history tee xargs dd rsync scp sqlite3 psql mysql
     redis-cli python node ruby perl php java bash sh zsh ssh gh glab aws gcloud az kubectl oc docker
     podman terraform adb openssl base64 http watch hyperfine bundle""".split()
 )
-# of these a verb says it, whatever else their words are
+# programs whose verb decides, regardless of their other words
 _VERBS: dict[str, dict[str, Effort]] = {
     "git": {"commit": "commit"},
     "docker": {"build": "build", "push": "deploy", "buildx": "build"},
@@ -68,7 +68,7 @@ _VERBS: dict[str, dict[str, Effort]] = {
     "bundle": {"": "install", "install": "install"},
 }
 _PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
-# programs that only look: what they did is nothing to tell of
+# programs that only look: their use is not worth recording
 _LOOKS = frozenset(
     """ls cat head tail less more grep rg find fd pwd echo printf which whereis type wc stat file du
     df tree sort uniq cut nl diff cmp ps env date whoami id uname true false cd test [ sleep jq
@@ -98,7 +98,7 @@ _PASSED = {
     "commit": re.compile(r"^\[\S+ (?:\(root-commit\) )?[0-9a-f]{7,40}\] ", re.MULTILINE),
     "install": re.compile(r"^Successfully installed \S|^added \d+ packages?\b", re.MULTILINE),
 }
-# what only the shell, or a program that gave up, says: wherever it stands
+# printed only by the shell, or by a program that gave up: anywhere in the output
 _BROKE = re.compile(
     r"^(?:/bin/)?(?:ba|z|da)?sh: .*(?:not found|No such file or directory)"
     r"|^(?:bash|zsh|fish): .*|is not recognized as (?:an internal|the name of)"
@@ -107,7 +107,7 @@ _BROKE = re.compile(
     r"|^error(?:\[E\d+\])?: (?:could not compile|aborting|Your local changes)",
     re.MULTILINE,
 )
-# and what one says last; "error: 0.05" is what a model that was fitted has
+# and printed as the last words; "error: 0.05" is the result of fitting a model
 _LAST_WORDS = re.compile(
     r"(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)"
     r"|(?:[\w./-]+: )?(?:error|fatal|Error|ERROR|FATAL)(?: \w+ing \w+)?): (?!-?[\d.,]+\s*%?$)\S"
@@ -115,14 +115,14 @@ _LAST_WORDS = re.compile(
 )
 _LAST = 3  # lines
 _SHELL_PROMPT = re.compile(r"\S+@\S+ .*[%$#]|PS [A-Z]:\\|\S*[%$#>] ?$")
-# what only a run of tests sums up like this
+# summaries that only a test run prints
 _RAN_TESTS = re.compile(
     r"\b\d+ (?:tests? )?(?:passed|passing|failing|failed)\b|^Tests?:? +(?:run: )?\d+|^test result:"
     r"|\b\d+ (?:examples?|assertions?|specs?)\b|^Ran \d+ tests?\b|^OK \(\d+|^--- (?:FAIL|PASS)"
     r"|^# (?:pass|fail) \d+$",
     re.MULTILINE | re.IGNORECASE,
 )
-# and only one of these, whatever ran it; of several the first tells most
+# and summaries of one purpose only, with any command; of several the first counts
 _OUTPUTS: tuple[tuple[re.Pattern[str], Effort], ...] = (
     (
         re.compile(
@@ -161,7 +161,7 @@ _OUTPUTS: tuple[tuple[re.Pattern[str], Effort], ...] = (
 
 
 def command_effort(line: str, output: str) -> Effort | None:
-    """Return the purpose of a command, by its own words or else by what it wrote."""
+    """Return the purpose of a command, by its own words or else by its output."""
     named = effort(line)
     if named not in (None, "lint") or not line or not output or only_looks(line):
         return named
@@ -172,7 +172,7 @@ def command_effort(line: str, output: str) -> Effort | None:
 
 @lru_cache(maxsize=512)
 def effort(line: str) -> Effort | None:
-    """Return the purpose of a command line; of several the one that tells most."""
+    """Return the purpose of a command line; of several the most telling."""
     purposes = {purpose for call in calls(line) for purpose in efforts(call)}
     return next((purpose for purpose in _FIRST if purpose in purposes), None)
 
@@ -183,9 +183,9 @@ def efforts(call: Call) -> frozenset[Effort]:
 
 
 def command_outcome(line: str, passed: bool | None, output: str) -> bool | None:
-    """Return True for a command that passed, None if unknown; `passed` is the host's answer.
+    """Return True if a command passed, None if unknown; `passed` is the host's answer.
 
-    A pipe hides the failure of a test run, and some hosts tell nothing: then its own words count.
+    A pipe hides the failure of a test run, and some hosts report nothing: then the output counts.
     """
     purpose = command_effort(line, output) or ""
     if passed is False or (purpose in _FAILED and _FAILED[purpose].search(output)):
@@ -193,13 +193,13 @@ def command_outcome(line: str, passed: bool | None, output: str) -> bool | None:
     if passed is not None:
         return passed
     has_passed = purpose in _PASSED and _PASSED[purpose].search(output) is not None
-    if has_passed and purpose == "test":  # what is tested may say anything
+    if has_passed and purpose == "test":  # the tested program may print anything
         return True
     return False if _broke(line, output) else has_passed or None
 
 
 def _broke(line: str, output: str) -> bool:
-    """Return True if a command wrote what only one that failed writes."""
+    """Return True if a command's output is one that only a failed command writes."""
     if not output or only_looks(line):
         return False
     if _BROKE.search(output):
@@ -210,7 +210,7 @@ def _broke(line: str, output: str) -> bool:
 
 
 def only_looks(line: str) -> bool:
-    """Return True if a command line changes and tries nothing, as far as its programs tell."""
+    """Return True if a command line changes and tries nothing, judged by its programs."""
     return all(_looks(call.forms[-1]) for call in calls(line))
 
 
@@ -235,7 +235,7 @@ def _form_effort(form: Words) -> Effort | None:
         return None
     if name == "yarn" and first == "workspace":
         words = words[2:]
-    # a path among the words is what a task is about, and no task; Bazel's are //app:test
+    # a path among the words is a task's object, not a task; Bazel's are //app:test
     tasks = [word for word in words[: _NAMED - 1] if "/" not in word or word.startswith("//")]
     for task in tasks:
         if (purpose := _ALONE.get(task) or _WHOLE.get(task)) is not None:

@@ -1,6 +1,4 @@
-"""
-Fields of a host's JSON, whatever its form: one of the wrong type counts as missing, texts are cut.
-"""
+"""Fields of a host's JSON, of any form: one of the wrong type counts as missing, texts are cut."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +7,7 @@ from typing import Any
 from store.text import frame
 
 LONGEST_ID = 200
-MAX_OUTPUT = 4_000  # characters of what a tool wrote: its end
+MAX_OUTPUT = 4_000  # characters of the end of a tool's output
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPE = re.compile(rb"(%b%b)|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
@@ -21,7 +19,7 @@ def join_surrogates(raw: bytes) -> bytes:
 
 
 def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:
-    """Return the first of some fields that is a text with anything in it, cut; else nothing."""
+    """Return the first non-empty text among some fields, cut; else nothing."""
     for name in names:
         value = payload.get(name)
         if isinstance(value, str) and value:
@@ -30,7 +28,7 @@ def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:
 
 
 def mapping(payload: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """Return the first of some fields that is an object; else an empty one."""
+    """Return the first object among some fields; else an empty one."""
     for name in names:
         value = payload.get(name)
         if isinstance(value, dict):
@@ -45,7 +43,7 @@ def objects(payload: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def output_tail(value: object) -> str:
-    """Return the end of what a tool wrote, without blocks of ours."""
+    """Return the end of a tool's output, without blocks of ours."""
     return frame.strip(plain(value))[-MAX_OUTPUT:]
 
 

@@ -1,13 +1,13 @@
 """
-Classifier: what a prompt wants, and which of its sentences say something that lasts.
+Classifier: a prompt's intent, and its sentences that say something lasting.
 
 One linear model over hashed n-grams (`features`), fitted by `make fit` on the labelled lines in
-tests/data/prompts, which people of many kinds might have typed, in eleven languages. Lines that
-people did type, in sessions they publish, look otherwise: one sentence in sixteen lasts, and most
-of what sounds like a rule is a request of the day. So two judge what lasts, one fitted on written
-lines and one on such sentences (tests/data/lives), and the more a sentence looks written, the more
-the first one counts (`_mixed`). docs/prompts.md has what is right on lines and lives that neither
-saw. Weights are bytes with a scale for each class.
+tests/data/prompts, written for many kinds of people in eleven languages. Lines that people did
+type, in sessions they publish, look different: one sentence in sixteen lasts, and most sentences
+that sound like rules are requests of the day. So two models judge lasting sentences, one fitted on
+written lines and one on such sessions (tests/data/lives), and the more a sentence looks written,
+the more the first one counts (`_mixed`). docs/prompts.md has the accuracy on lines and lives that
+neither saw. Weights are bytes with a scale for each class.
 """
 
 import math
@@ -33,7 +33,7 @@ from store.log.event_kinds import Intent
 
 BITS = 16
 BUCKETS = 1 << BITS
-MOST_CHARACTERS = 600  # of a sentence; what follows says no more of what it is
+MOST_CHARACTERS = 600  # of a sentence; the rest adds nothing about its kind
 MOST_SENTENCES = 40
 
 Ids = npt.NDArray[np.uint32]
@@ -43,11 +43,12 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED = re.compile(r'["\u201c\u201e\u00ab][^"\u201d\u201c\u00bb\n]{8,400}["\u201d\u201c\u00bb]')
 _DIGIT = re.compile(r"\d")
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[\u3002\uff01\uff1f])|\n+")
-# Thai, kana, Han and Hangul: a run of them is a clause and no word, or ends in what tells, so each
-# letter stands for a word, and pairs and edges of them for what words and endings say elsewhere
+# Thai, kana, Han and Hangul: a run of them is a clause and no word, or ends in the telling part, so
+# each letter stands for a word, and pairs and edges of letters for the words and endings of other
+# scripts
 _LETTERS = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 _TOKEN = re.compile(rf"[{_LETTERS}]|[^\W_{_LETTERS}]+(?:'\w+)?|[^\w\s]")
-_LONGEST_BEFORE = 300  # characters: the end of what the agent said
+_LONGEST_BEFORE = 300  # characters: the end of the agent's words
 _EDGE = 3  # words at the beginning and at the end
 _CHARACTERS, _WORDS, _EDGES, _SHAPE, _AROUND, _BEFORE = 1.0, 1.0, 0.5, 0.5, 0.35, 0.3
 
@@ -78,7 +79,7 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def sentence_features(text: str, sentence: Sentence, before: str = "") -> Features:
-    """Return the features of a sentence of a prompt; `before` is what the agent said before."""
+    """Return the features of a sentence of a prompt; `before` is the agent's preceding message."""
     words = text[sentence.start : sentence.end]
     groups = [*_text_groups(words), (_shape(text, words, sentence, before), _SHAPE)]
     if sentence.of > 1:
@@ -179,7 +180,7 @@ def _join_groups(groups: Iterable[tuple[Ids, float]]) -> Features:
 
 
 WEIGHTS = Path(__file__).with_name("weights.npz")
-MAX_PROMPT = 6_000  # characters; a longer one is a pasted document, and nobody's own words
+MAX_PROMPT = 6_000  # characters; a longer one is a pasted document, not the user's own words
 
 Lasting = Literal["rule", "preference", "decision", "fact"]
 WANTS = ("work", "general", "small_talk", "control", "recap")
@@ -189,10 +190,10 @@ Values = npt.NDArray[np.float32]
 
 
 class Wants(NamedTuple):
-    """How likely a prompt is each kind of thing; these add up to 1.
+    """The probabilities of a prompt's kinds; they add up to 1.
 
     `work` is about this project; `general` is a question or chore that no project can help with;
-    `control` steers the agent at this moment; `recap` asks what was done or left open.
+    `control` steers the agent at this moment; `recap` asks for the work done or left open.
     """
 
     work: float
@@ -203,7 +204,7 @@ class Wants(NamedTuple):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A sentence of a prompt: how likely it lasts, and as what of LASTS, most likely."""
+    """A sentence of a prompt: the probability that it lasts, and its likeliest kind of LASTS."""
 
     text: str
     start: int
@@ -239,13 +240,13 @@ def _model() -> _Model:
 
 
 def wants(prompt: str, before: str = "") -> Wants:
-    """Return the likely kinds of a prompt; `before` is what the agent said last, where known."""
+    """Return the likely kinds of a prompt; `before` is the agent's last message, where known."""
     odds = _model().odds(prompt_features(prompt, before))[: len(WANTS)]
     return Wants(*_shares(odds).tolist())
 
 
 def corrects(prompt: str, before: str = "") -> float:
-    """Return the probability that a prompt calls what the agent did, or is about to do, wrong."""
+    """Return the probability that a prompt calls the agent's last or next action wrong."""
     return _probability(float(_model().odds(prompt_features(prompt, before))[len(WANTS)]))
 
 
@@ -268,7 +269,7 @@ def _mixed(written_lasts: float, lived: float, written: float) -> float:
     """Return the probability that a sentence lasts.
 
     `written_lasts` is that of a line written for the fit, `lived` the log-odds of one that was
-    typed in a session, and `written` the log-odds that it looks like the first sort.
+    typed in a session, and `written` the log-odds that it looks like a line written for the fit.
     """
     share = _probability(written)
     least = 1e-9
@@ -287,14 +288,14 @@ def _shares(odds: Values) -> Values:
     return shares
 
 
-# A prompt's intent, which decides what the memory says to it: nothing, what is known of its topic,
-# or what was done before. The model tells; a host's own commands are known by their form.
+# A prompt's intent, which decides the memory's answer: nothing, the memories on its topic, or the
+# work done before. The model decides; a host's own commands are known by their form.
 
 LOOKED_AT = 2_000  # characters, from the beginning
 
-# "/review", "/mcp__x", "!ls": said to the host, not to the agent; a path has a second slash
+# "/review", "/mcp__x", "!ls": addressed to the host, not to the agent; a path has a second slash
 _COMMAND = re.compile(r"\s*(?:/[\w:.-]+(?=\s|\Z)|[!#])\s*(?P<rest>.*)", re.DOTALL)
-_OWN_WORDS = 3  # from so many on, a slash command says what it is about
+_OWN_WORDS = 3  # from so many on, a slash command names its topic
 _INTENTS: dict[str, Intent] = {
     "work": "work",
     "general": "general",
@@ -306,7 +307,7 @@ CORRECTS = 0.5  # from this likelihood on a prompt is taken for a correction
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a prompt wants, and how likely each thing is; None where its form tells."""
+    """A prompt's intent, and the probability of each kind; None if its form decides."""
 
     intent: Intent
     wants: Wants | None = None
@@ -318,9 +319,9 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def read_intent(prompt: str, before: str = "") -> Reading:
-    """Return the intent of a prompt; `before` is what the agent said last.
+    """Return the intent of a prompt; `before` is the agent's last message.
 
-    One without a word is small talk.
+    A prompt without words is small talk.
     """
     text = prompt[:LOOKED_AT].strip()
     if command := _COMMAND.match(text):

@@ -1,12 +1,12 @@
 """
-Statements: what a prompt says that holds beyond it, in the user's own words, whole sentences.
+Statements: the lasting sentences of a prompt, whole and in the user's own words.
 
-A statement is a quote and no rule: it comes up as the user's own words, with date and session,
-until somebody accepts it (`mnemolog lessons accept`), a later one says another value or the
-contrary, or the user takes it back ("forget that"). Only the parts that the user typed are read
-(`store.agents.authorship`): advice in a mail, a log or an issue is somebody else's, and of a run
-that nobody types into nothing is kept. Prompts are read alike whether a hook tells of
-them as they are typed, or a transcript long after: then what was said since counts, too.
+A statement is a quote and no rule: it is recalled as the user's own words, with date and session,
+until it is accepted (`mnemolog lessons accept`), a later one gives another value or the contrary,
+or the user takes it back ("forget that"). Only the parts that the user typed are read
+(`store.agents.authorship`): advice in a mail, a log or an issue is somebody else's, and an
+unattended run yields no statements. Prompts are read alike whether a hook reports them as they are
+typed, or a transcript long after: then later statements count, too.
 """
 
 import re
@@ -45,7 +45,7 @@ from store.text.corrections import correction
 from store.text.excerpt import excerpt
 from store.text.strict_duplicates import statement
 
-_SHARED = 0.7  # of the words of two statements, where one denies what the other says
+_SHARED = 0.7  # of the words of two statements, where one denies the other
 _NEGATIONS = frozenset(
     """no not never none without don't dont doesn't can't cannot won't isn't stop avoid nicht nie
     kein keine keinen ohne pas jamais aucun sans nunca jamás sin não nunca sem не нет никогда без
@@ -64,9 +64,9 @@ _TAKES_BACK = re.compile(
 _LOOKED_AT = 2_000  # characters
 MOST = 3  # of one prompt
 LONGEST = 600  # characters
-SHORT = 6  # words: an answer of so few means nothing without what was asked
-ASKED = 240  # characters of that
-SURE, ALSO = 0.45, 0.15  # how likely a sentence lasts that is kept; one beside it
+SHORT = 6  # words: an answer of so few means nothing without its question
+ASKED = 240  # characters of the question
+SURE, ALSO = 0.45, 0.15  # the least probability that a kept sentence lasts; that of one beside it
 
 
 class PromptStatement(msgspec.Struct, frozen=True):
@@ -76,9 +76,9 @@ class PromptStatement(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=64)  # "go on" is said a hundred times
 def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...]:
-    """Return the lasting statements of a prompt, in order; `before` is what the agent said last.
+    """Return the lasting statements of a prompt, in order; `before` is the agent's last message.
 
-    Sentences that follow one another are one. A few words that answer a question come with it.
+    Consecutive sentences make one statement. A short answer is kept with its question.
     """
     prompt = frame.strip(prompt)
     authorship = read_authors(prompt)
@@ -101,7 +101,7 @@ def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...
 
 
 def _runs(prompt: str, sentences: Sequence[Said]) -> Iterator[list[Said]]:
-    """Yield the runs of sentences of which one surely lasts and the others are likely to.
+    """Yield the runs of sentences in which one surely lasts and the others are likely to.
 
     A paste between two sentences ends a run.
     """
@@ -126,11 +126,12 @@ def _if_sure(run: list[Said]) -> Iterator[list[Said]]:
 def statement_events(
     prompt: str, before: str, prompted: Event, there: Callable[[], Iterable[Memory]]
 ) -> list[Event]:
-    """Return the events that keep what a prompt says that lasts, and end what it contradicts.
+    """Return the events that record a prompt's lasting statements and end those it contradicts.
 
     `there` gives the statements of the prompt's project, or of none, that hold or ended after it;
-    it is asked only where the prompt says or takes back something. What one of them says already,
-    in the same words, is not kept again. What a later one contradicts is kept as replaced by it.
+    it is called only if the prompt makes or takes back a statement. A statement already recorded in
+    the same words is not recorded again. One that a later statement contradicts is recorded as
+    replaced by it.
     """
     if prompted.author not in (None, "typed"):
         return []
@@ -187,7 +188,9 @@ def _change(body: Superseded | Forgotten, subject: str, prompted: Event, at: int
 
 
 def contradicts(older: str, newer: str) -> bool:
-    """Return True if a text says another value than an older one, or the contrary in its words."""
+    """Return True if a text gives another value than an older one, or says the contrary in its
+    words.
+    """
     if correction(statement(older), statement(newer)) is not None:
         return True
     a, b = _words(older), _words(newer)
@@ -205,7 +208,7 @@ def _words(text: str) -> set[str]:
 def _forget_statement(
     prompted: Event, there: Iterable[Memory], topic: str | None
 ) -> Iterator[Event]:
-    """Yield what forgets the statement that is meant: the newest of this session, or of a topic."""
+    """Yield the event that forgets a statement: the newest of this session, or of a topic."""
     memories = [
         memory for memory in there if memory.state == ACTIVE and memory.created_at <= prompted.at
     ]
@@ -219,21 +222,21 @@ def _forget_statement(
         yield _change(Forgotten(reason="the user took it back"), last.id, prompted, prompted.at)
 
 
-# What of a session reaches the log, by the kinds that the setting `record` names.
+# The events of a session that reach the log, by the kinds that the setting `record` names.
 #
-# prompts: what the user types, in its questions to the memory too, and the lasting words that are
-# kept of it. commands: the tools that were used, with command lines, files and the names an edit
-# defines. outputs: what those tools wrote; without `commands` there is nothing to hang it on.
-# words: what the agent said last in a turn, and a host's summary of what it compacted. What is off
-# is left out here, before anything is written.
+# prompts: the user's words, also in questions to the memory, and the statements kept from them.
+# commands: the tools used, with command lines, files and the names an edit defines. outputs: the
+# output of those tools; needs `commands`, whose events carry it. words: the agent's last words in a
+# turn, and a host's summary of a compacted session. Kinds that are off are left out here, before
+# anything is written.
 
-FROM_PROMPT = "prompt"  # the source of a memory that quotes one
-SAID_OTHERWISE = "the user said otherwise"  # why a statement gave way to a later one
+FROM_PROMPT = "prompt"  # the source of a memory that quotes a statement
+SAID_OTHERWISE = "the user said otherwise"  # the reason for replacing a statement
 _ALL = frozenset(RECORD_KINDS)
 
 
 def recordable(events: Iterable[Event], kinds: Collection[RecordKind]) -> list[Event]:
-    """Return the events that may be written, in order; none where no kind is on."""
+    """Return the events that may be written, in order; none if no kind is on."""
     if not kinds:
         return []
     if _ALL.issubset(kinds):

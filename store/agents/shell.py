@@ -1,10 +1,10 @@
 """
-The programs a command line calls, however they are put: behind `&&` and pipes, in a subshell or a
+The programs that a command line calls, in any form: behind `&&` and pipes, in a subshell or a
 substitution, after `sudo` and `VAR=x`, under `uv run` or `bash -c`.
 
-Quoted text, comments and here-documents are data and name no program. Nothing raises: of a line
-that is no shell's, what can be told is told. POSIX shells, and what cmd and PowerShell share with
-them (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html).
+Quoted text, comments and here-documents are data and name no program. Nothing raises: a line in
+another language is read as far as possible. POSIX shells, and the syntax that cmd and PowerShell
+share with them (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html).
 """
 
 import re
@@ -28,7 +28,7 @@ _NO_CALL = frozenset("for case select function fi done esac in".split())
 _SHELLS = frozenset("bash sh zsh dash ksh fish".split())
 _INTERPRETERS = frozenset("php ruby perl".split())
 _POWERSHELLS = frozenset({"powershell", "pwsh"})
-# what runs the rest of the line, and its options that take a value
+# programs that run the rest of the line, and their options that take a value
 _PREFIXES: dict[str, frozenset[str]] = {
     "sudo": frozenset("-u -g -h -p".split()),
     "doas": frozenset({"-u"}),
@@ -39,7 +39,7 @@ _PREFIXES: dict[str, frozenset[str]] = {
     "stdbuf": frozenset("-i -o -e".split()),
     **{name: frozenset() for name in "nohup command exec builtin setsid cross-env".split()},
 }
-# tools of their own that run another: both are called
+# tools that run another: both are called
 _RUNNERS = frozenset({"npx", "pnpx", "bunx", "uvx"})
 _SUB_RUNNERS = {
     "uv": ("run",),
@@ -57,7 +57,7 @@ _SUB_RUNNERS = {
 }
 _RUNNERS_TAKE = frozenset("-p --package --with --from --python --extra --group".split())
 
-# what runs a command elsewhere: its verbs, and the options of these that take a value
+# programs that run a command elsewhere: their verbs, and the verbs' options that take a value
 _CONTAINERS = frozenset(
     {"docker", "podman", "nerdctl", "docker-compose", "podman-compose", "lando"}
 )
@@ -79,7 +79,7 @@ class Call(msgspec.Struct, frozen=True):
     forms: tuple[Words, ...]
 
 
-@lru_cache(maxsize=512)  # one line is looked at before it runs, after it, and when the turn ends
+@lru_cache(maxsize=512)  # a line is read before it runs, after it, and at the end of the turn
 def calls(line: str) -> tuple[Call, ...]:
     """Return the programs that a command line calls, in order; none for an empty one."""
     gathered: list[Call] = []
@@ -112,7 +112,7 @@ def _gather(script: str, gathered: list[Call], depth: int) -> None:
 
 
 class _Script:
-    """A script being read: where we are in it, and the commands met so far."""
+    """A script being read: the position in it, and the commands so far."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
@@ -155,7 +155,7 @@ class _Script:
         return []
 
     def _skip_redirection(self, waiting: list[str], depth: int) -> None:
-        """Leave out a redirection and where it goes; keep in mind how a here-document ends."""
+        """Skip a redirection and its target; remember the end mark of a here-document."""
         start = self.at
         while self.at < len(self.text) and self.text[self.at] in "<>&|-":
             self.at += 1
@@ -210,7 +210,7 @@ class _Script:
         return inside
 
     def _double(self, depth: int) -> str:
-        """Return the text between double quotes; what is substituted there is called."""
+        """Return the text between double quotes; substitutions in it are called."""
         self.at += 1
         parts: list[str] = []
         while self.at < len(self.text):
@@ -248,7 +248,7 @@ class _Script:
 
 
 def _bare(words: list[str]) -> list[str]:
-    """Return the words of a command from the program on that it is about."""
+    """Return the words of a command from its actual program on."""
     while words:
         name = program(words[0])
         if words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0]):
@@ -269,7 +269,7 @@ def _after_options(words: list[str], with_value: frozenset[str]) -> list[str]:
 
 
 def _script_within(words: list[str]) -> str | None:
-    """Return the script that a shell is told to run."""
+    """Return the script that a shell is to run."""
     name = program(words[0]).lower()
     if name == "eval":
         return " ".join(words[1:])
@@ -297,7 +297,7 @@ def _within_container(rest: list[str]) -> list[str]:
 
 
 def _inner(words: Words) -> list[str]:
-    """Return the words of what a command runs in turn; none where it runs nothing else."""
+    """Return the words of the command that a command runs; none if it runs no other."""
     name, rest = program(words[0]), list(words[1:])
     if name == "nix" and {"-c", "--command"} & set(rest[:-1]):
         return rest[max(map(rest.index, {"-c", "--command"} & set(rest))) + 1 :]

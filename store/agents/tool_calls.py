@@ -1,10 +1,10 @@
 """
-Tool calls: what a host reports of one use of a tool, and the action event that is kept of it.
+Tool calls: a host's report of one use of a tool, and the action event recorded for it.
 
 Of a tool's output the event keeps a few telling lines: errors, addresses, settings, versions,
-counts. Of an edit it keeps the names that it and the edited file define: a later task that speaks
-of one of them is about this file, though it never names the file. All are found by plain patterns,
-each bounded in what it looks at.
+counts. Of an edit it keeps the names that it and the edited file define: a later task that mentions
+one of them is about this file without naming it. All are found by plain patterns over bounded
+input.
 """
 
 import re
@@ -21,7 +21,7 @@ from store.agents.json_fields import LONGEST_ID, mapping, objects, output_tail, 
 from store.log.event_kinds import Acted, Doing
 from store.text import frame
 
-SERVER = "mnemolog"  # what `connect` calls our MCP server in every host
+SERVER = "mnemolog"  # our MCP server's name in every host, as set by `connect`
 
 MAX_COMMAND = 4_000  # characters
 MAX_FILES = 50
@@ -73,13 +73,13 @@ _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", 
 
 
 class ToolUse(msgspec.Struct, frozen=True):
-    """A tool the agent is about to use, or used; `passed` is None where the host does not tell."""
+    """A tool the agent is about to use, or used; `passed` is None if the host does not tell."""
 
     name: str  # as the host calls it
     doing: Doing = "other"
     command: str | None = None  # a shell's command line
     files: tuple[str, ...] = ()  # paths as the host named them
-    change: str = ""  # of an edit: the beginning of what was put in, and in whose place
+    change: str = ""  # of an edit: the beginning of the inserted text, and of the replaced text
     id: str | None = None
     passed: bool | None = None
     output: str = ""  # the end of it
@@ -95,7 +95,7 @@ def tool_use(
     passed: bool | None = None,
     output: object = "",
 ) -> ToolUse:
-    """Return a tool's use. `server` is the MCP server it belongs to, where the host tells."""
+    """Return a tool's use. `server` is the MCP server it belongs to, where the host reports it."""
     name = name[:LONGEST_ID] or "unknown"
     ours = _ours(name, server)
     doing = _OUR_DOINGS.get(ours, "other") if ours else _DOING.get(name.lower(), "other")
@@ -115,7 +115,7 @@ def tool_use(
 
 
 def has_passed(result: object) -> bool | None:
-    """Return True for a tool's result of success, False for one of failure, None for neither."""
+    """Return True if a tool's result is a success, False for a failure, None for neither."""
     if isinstance(result, str):
         match = _EXIT.match(result) or _LAST_EXIT.search(result[-200:])
         return match[1] == "0" if match else None
@@ -141,7 +141,7 @@ def _success_flag(fields: Mapping[str, Any]) -> bool | None:
 
 
 def _ours(name: str, server: str) -> str:
-    """Return the name that a tool of ours has with us; nothing where it is another's."""
+    """Return our own tool's name on our server; nothing for another server's tool."""
     if match := _OURS.fullmatch(name):
         return match[1].lower()
     is_ours = server == SERVER or (server.startswith("plugin:") and server.endswith(f":{SERVER}"))
@@ -156,13 +156,13 @@ def _command(arguments: Mapping[str, Any]) -> str | None:
             is_script = len(value) == 3 and value[1] in ("-c", "-lc", "-Command")
             value = value[2] if is_script else shlex.join(value[:200])
         if isinstance(value, str) and value.strip():
-            # it may write down what we said
+            # it may copy our output
             return frame.strip(value[: MAX_COMMAND * 2])[:MAX_COMMAND] or None
     return None
 
 
 def _change(arguments: Mapping[str, Any]) -> str:
-    """Return the text that an edit put in and took out, cut."""
+    """Return the text that an edit inserted and removed, cut."""
     parts = [text(arguments, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
     for edit in objects(arguments, "edits"):
         parts += [text(edit, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
@@ -186,7 +186,7 @@ def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
                 yield path.strip()[:_LONGEST_FILE]
 
 
-# The action event: what the log keeps of one tool call.
+# The action event: the log's record of one tool call.
 
 MAX_ACTION_COMMAND = 1_000  # characters kept
 MAX_ERROR = 600  # of the end of a failure
@@ -197,10 +197,10 @@ _KEPT_DOINGS = frozenset({"run", "edit", "recall", "remember"})
 def action_event(
     tool: ToolUse, files: tuple[str, ...], sources: Iterable[str] = ()
 ) -> Acted | None:
-    """Return the action that is kept of a tool's use; None of a look that tells nothing.
+    """Return the action recorded for a tool's use; None for a read without telling output.
 
-    `files` are the tool's as the project names them; `sources` is what the edited ones say. Of a
-    tool of our own nothing is kept but that it was asked: what it answered is in the log already.
+    `files` are the tool's as the project names them; `sources` are the texts of the edited ones.
+    For a tool of our own only the call is recorded: its answer is in the log already.
     """
     if tool.is_ours:
         return Acted(tool=tool.name, doing=tool.doing, passed=tool.passed)
@@ -208,7 +208,7 @@ def action_event(
     passed = efforts.command_outcome(line, tool.passed, tool.output)
     has_failed, is_edit = passed is False, tool.doing == "edit"
     names: Iterable[str] = ()
-    if is_edit and not has_failed:  # what the edit defines, then what the edited files do
+    if is_edit and not has_failed:  # the edit's names, then those of the edited files
         names = chain.from_iterable(map(defined_names, (tool.change, *sources)))
     acted = Acted(
         tool=tool.name,
@@ -257,7 +257,7 @@ _TELLING = (
         ),
     ),
 )
-# files that say where things are and how they are set, rather than do something
+# files that configure and document things, rather than do something
 _SETTINGS = frozenset(
     """.env .example .yml .yaml .toml .ini .cfg .conf .properties .json .md .txt .rst .tf .tfvars
     .sh .xml .gradle .lock .service .csv .sql""".split()
@@ -276,26 +276,26 @@ _DEFINITION = re.compile(
 
 
 def key_lines(output: str, most: int = MAX_LINES) -> str:
-    """Return the lines of a tool's output that tell most, in their order, one a line.
+    """Return the most telling lines of a tool's output, in their order, one a line.
 
-    An output of so few lines is telling as it is; one in which nothing tells anything gives "".
+    An output of so few lines is returned whole; one without a telling line gives "".
     """
     stripped = (" ".join(_NUMBERED.sub("", line).split()) for line in output.splitlines())
     lines = [line[:MAX_LINE] for line in stripped if line]
-    if len(lines) > MAX_LOOKED_AT:  # the beginning says what it is, the end what came of it
+    if len(lines) > MAX_LOOKED_AT:  # the beginning names the task, the end its outcome
         lines = [*lines[: MAX_LOOKED_AT // 4], *lines[-MAX_LOOKED_AT * 3 // 4 :]]
     if len(lines) > most:
         worth = [
             sum(weight for weight, pattern in _TELLING if pattern.search(line)) for line in lines
         ]
-        # of equals the later: a run's outcome stands at its end
+        # of equals the later: a run's outcome is at its end
         best = sorted(range(len(lines)), key=lambda at: (-worth[at], -at))[:most]
         lines = [lines[at] for at in sorted(best) if worth[at]]
     return "\n".join(dict.fromkeys(lines))
 
 
 def is_settings(path: str) -> bool:
-    """Return True if a file tells where things are and how they are set, by its name."""
+    """Return True if a file is one of settings or documentation, by its name."""
     name = PurePath(path.replace("\\", "/")).name
     return PurePath(name).suffix.lower() in _SETTINGS or bool(_SETTINGS_NAMES.search(name))
 

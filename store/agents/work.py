@@ -1,6 +1,4 @@
-"""
-Work: what an agent did, as the events its hooks told say it. Counted, never judged by a model.
-"""
+"""Work: an agent's work, from its hooks' events. Counted, never judged by a model."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +13,7 @@ from store.log.events import Event
 
 @dataclass(slots=True)
 class Runs:
-    """How the commands of one effort ended, and the last of them."""
+    """The outcomes of one effort's commands, and the last command."""
 
     last: Acted
     passed: int = 0
@@ -23,7 +21,7 @@ class Runs:
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What was asked, oldest first, what was edited, most often first, and what was run."""
+    """The prompts, oldest first, the edited files, most often first, and the commands."""
 
     sessions: int
     asked: tuple[str, ...]
@@ -34,7 +32,7 @@ class Work(msgspec.Struct, frozen=True):
 
     @property
     def failures(self) -> list[tuple[Effort, Acted]]:
-        """Return the efforts whose last command failed."""
+        """The efforts with a failed last command, and that command."""
         return [(name, runs.last) for name, runs in self.runs.items() if runs.last.passed is False]
 
 

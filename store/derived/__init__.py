@@ -1,1 +1,1 @@
-"""Derived knowledge: what is computed from the memories, one projection a file."""
+"""Derived knowledge: projections computed from the memories, one a file."""

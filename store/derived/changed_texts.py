@@ -1,4 +1,4 @@
-"""Reading the texts of memories that changed since a build, on all processors where many did."""
+"""Reading the texts of memories that changed since a build, many of them on all processors."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -22,8 +22,8 @@ def read_changed_texts(
 ) -> Iterator[tuple[int, npt.NDArray[np.int64], pa.Table]]:
     """Yield each part of the memories that has changed ones: its number, their documents, a table.
 
-    The table is what `read` makes of the `fields` of the memories that `differs`, by document. It
-    takes and returns packed tables, for other processes may run it.
+    The table is the result of `read` on the `fields` of the memories marked in `differs`, by
+    document. `read` takes and returns packed tables, as other processes may run it.
     """
     parts = parts_of(inputs.tables["memories"], "memories")
     starts = np.cumsum([0, *(part.rows for part in parts)])

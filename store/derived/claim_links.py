@@ -2,8 +2,8 @@
 Links between the claims of one project: which earlier claim a later one replaces, ends or repeats.
 
 Each claim is compared with those before it that share its rarer words, and a short one also with
-the last of its session. What repeats a claim is over with it, and a conclusion drawn from it rests
-on what is over.
+the last of its session. A claim's repetitions are outdated with it, and a conclusion drawn from it
+rests on an outdated claim.
 """
 
 import re
@@ -48,7 +48,7 @@ _HOLDERS = 48  # the newest claims that hold a word
 _CANDIDATES = 6
 _NEAR = 8  # claims of a session
 _SHORT = 6  # words that a claim is about
-_SAME = 0.7  # how likely claims repeat each other that are over together
+_SAME = 0.7  # the least probability of a repetition that is outdated with its claim
 _TOGETHER = 16
 _CONCLUSION = re.compile(
     r"\s*(?:so:|therefore|thus|hence|conclusion|consequently|that leaves|which leaves|derived\b"
@@ -60,7 +60,7 @@ _BASIS = 2  # turns before a conclusion
 
 
 class Said(NamedTuple):
-    """A claim, whose it is and when it was made, microseconds UTC."""
+    """A claim, its owner and its moment in microseconds UTC."""
 
     id: str
     mark: int
@@ -74,7 +74,7 @@ class Said(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What a claim is to an earlier one; both by their places in their project."""
+    """A claim's relation to an earlier one; both by their places in their project."""
 
     older: int
     newer: int
@@ -86,7 +86,8 @@ class Link(NamedTuple):
 class _Holders:
     """The claims that hold each word, by their places, ascending.
 
-    What is added before anybody asks is put in order then, all at once: most of a build is known.
+    Claims added before the first query are sorted at that query, all at once: most of a build is
+    known.
     """
 
     def __init__(self) -> None:
@@ -98,7 +99,7 @@ class _Holders:
         self._added: defaultdict[int, array[int]] = defaultdict(lambda: array("i"))
 
     def add(self, terms: Sequence[int]) -> None:
-        """Let the next claim hold some words."""
+        """Add the words of the next claim."""
         if self._terms is None:
             self._waiting.extend(terms)
         else:
@@ -115,9 +116,9 @@ class _Holders:
         return count
 
     def newest(self, terms: Sequence[int]) -> tuple["array[int]", list[int], list[int]]:
-        """Return the newest places of each word that is held, at most _HOLDERS.
+        """Return the newest places of each known word, at most _HOLDERS.
 
-        Then the number of places there are of each, and of those returned.
+        Also the number of places of each word, and the number returned.
         """
         newest, counts, lengths = array("i"), list[int](), list[int]()
         for term, (start, end) in zip(terms, self._span(terms), strict=True):
@@ -144,7 +145,7 @@ class _Holders:
         return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
     def _in_order(self) -> npt.NDArray[np.uint32]:
-        """Return the different words that were added first, with what waits put in order."""
+        """Return the different words added first, after sorting the pending ones."""
         if self._terms is None:
             flat = np.frombuffer(self._waiting, np.uint32)
             of_each = np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
@@ -157,7 +158,7 @@ class _Holders:
 
 @dataclass(slots=True)
 class Claims:
-    """The claims of one project, in order, and what is asked of them."""
+    """The claims of one project, in order, and the queries on them."""
 
     said: list[Said] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # of each claim, counted in its session
@@ -170,7 +171,7 @@ class Claims:
     _resting: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, statement: Said, known: Sequence[Link] | None = None) -> None:
-        """Add the next claim and find what it changes; or take over the links that are `known`."""
+        """Add the next claim and find its links; or take over the `known` ones."""
         place = self._append(statement)
         for link in self._find(place) if known is None else known:
             self.links.append(link)
@@ -179,7 +180,7 @@ class Claims:
         self._file(place)
 
     def is_repeated_since(self, place: int, newer: int) -> bool:
-        """True if a claim was made again, by then or since, and so holds."""
+        """Return True if a claim was made again, by then or since, and so is valid."""
         at, own = self.said[newer].at, self.said[place].id
         since = takewhile(
             lambda other: self.said[other].at >= at,
@@ -188,7 +189,7 @@ class Claims:
         return any(self.said[other].id != own for other in since)
 
     def marked_links(self) -> Iterator[Link]:
-        """Yield the links, those void whose older claim was made again since."""
+        """Yield the links, void if their older claim was made again since."""
         again = {
             (link.older, self.said[link.newer].id)
             for link in self.links
@@ -218,7 +219,7 @@ class Claims:
         return place
 
     def _join(self, place: int, older: int) -> None:
-        """Let a claim be over with an older one."""
+        """Make a claim outdated together with an older one."""
         if self._root[place] == place:
             self._alike[place].remove(place)
             self._root[place] = self._root[older]
@@ -273,7 +274,7 @@ class Claims:
         yield from self._spread(place, self._nearest(place, over))
 
     def _is_far(self, older: int, place: int) -> bool:
-        """True if a claim was typed in another session."""
+        """Return True if a claim was typed in another session."""
         other = self.said[older]
         return not other.is_note and other.session != self.said[place].session
 
@@ -291,7 +292,7 @@ class Claims:
         return named if named or last is None else {last: over[last]}
 
     def _spread(self, place: int, over: dict[int, tuple[int, float]]) -> Iterator[Link]:
-        """Yield what is over, with what repeats it and what was concluded from it."""
+        """Yield links to the outdated claims, their repetitions and their conclusions."""
         spread: dict[int, tuple[int, float]] = dict(over)
         terms = set(self.said[place].terms)
         for older, (relation, chance) in over.items():
@@ -316,8 +317,8 @@ class Claims:
             yield Link(older, place, relation, round(chance, 3))
 
     def _candidates(self, place: int, claim: Claim) -> list[int]:
-        """Return the claims that one may change, in order: those nearest in words, and the last of
-        its session where it is short.
+        """Return the claims that a claim may change, in order: the nearest in words, and for a
+        short claim the last of its session.
         """
         statement = self.said[place]
         near = self._nearest_in_words(statement.terms, place)
@@ -377,5 +378,5 @@ def term_number(term: str) -> int:
 
 
 def is_change(link: Link) -> bool:
-    """True if the older claim may be over."""
+    """Return True if the older claim may be outdated."""
     return link.relation in (_REPLACES, _ENDS, _RESTS)

@@ -1,10 +1,10 @@
 """
 Constraints: the rules that every table of a manifest keeps, checked beyond its hashes.
 
-A hash tells that a file is what somebody wrote, not that he wrote what was agreed: a builder with a
-fault, another program, a version that is half like this one. How many rows there are is looked at
-when a snapshot is opened, in the manifest alone; what is in them once a file is hashed anyway,
-which reads it. That a text or a moment is another than the log's is for `verify`.
+A hash proves that a file is unchanged, not that its content is valid: a faulty builder, another
+program or a half-compatible version may have written it. Row counts are checked when a snapshot is
+opened, from the manifest alone; values are checked whenever a file is hashed, which reads it
+anyway. `verify` compares texts and moments with the log's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,14 +29,14 @@ from store.snapshots.snapshot import SnapshotRef
 # The constraints of the tables of projections, beyond their schemas.
 #
 # Rows of one table are numbered by another's, and columns of places (rows, documents, codes) lead
-# into others: who follows a place that leads nowhere breaks, and one below 0 is counted from the
-# end, silently. `store.derived.constraints` holds files to this.
+# into others: a place out of range breaks its reader, and one below 0 silently counts from the end.
+# `store.derived.constraints` holds files to this.
 
 Order = Literal["any", "ascending", "rising", "each once"]  # ascending ones may repeat
 
-# stand for a limit that the manifest says
+# stand for a limit from the manifest
 WATERMARK = "watermark"
-HERE = "@"  # behind a table's name: its part of the same number
+HERE = "@"  # after a table's name: its part of the same number
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class Present(msgspec.Struct, frozen=True):
-    """What is never null, nor a list with a null; texts that `are_json` can be read as such."""
+    """A column without nulls, or lists with nulls; texts that `are_json` must parse."""
 
     are_json: bool = False
 
@@ -247,14 +247,14 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
     "routes": {"policies": {"id": _PRESENT, "at": _MOMENT, "policy": Present(are_json=True)}},
 }
 
-# columns that say where runs begin in another table, and how many rows each has; None: the next run
-# begins there, and a last number says where the last one ends
+# columns with the starts of runs in another table, and their row counts; None: each run ends where
+# the next begins, and an extra last number ends the last run
 RUNS: Mapping[str, tuple[str, str | None, str]] = {
     "entities.entities": ("offset", "documents", "entities.mentions"),
     "sessions.starts": ("start", None, "sessions.members"),
 }
 
-# tables of as many rows as another has
+# tables with as many rows as another
 SAME_ROWS: Mapping[str, str] = {
     "memories.columns": _ROW,
     "memories.ids": _ROW,
@@ -268,31 +268,31 @@ SAME_ROWS: Mapping[str, str] = {
 }
 
 
-_ANY = Numbers(None)  # of a column nobody follows: an integer all the same
-_EXPONENT = np.uint16(0x7C00)  # of a half: all set in what is no finite number
+_ANY = Numbers(None)  # of a column that is not a place: an integer all the same
+_EXPONENT = np.uint16(0x7C00)  # of a half: all bits set if the number is not finite
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """What the snapshots of one manifest must hold: places lead from one of them into others."""
+    """The constraints on the snapshots of one manifest, whose places lead into one another."""
 
     manifest: Manifest
 
     def check_rows(self, projection: Projection) -> None:
-        """Raise SnapshotDamaged where a snapshot lacks a table, or its tables do not fit together.
+        """Raise SnapshotDamaged if a snapshot lacks a table, or its tables do not fit together.
 
-        Only the manifest is looked at.
+        Only the manifest is read.
         """
         self.check_tables(projection)
         for problem in self._row_problems(projection.name):
             raise _not_agreed(projection.name, problem)
 
     def check_tables(self, projection: Projection) -> None:
-        """Raise SnapshotDamaged where a snapshot lacks a table, or is of another manifest."""
+        """Raise SnapshotDamaged if a snapshot lacks a table, or is of another manifest."""
         for problem in self._table_problems(projection):
             raise _not_agreed(projection.name, problem)
 
     def check_part(self, projection: str, table: str, number: int, rows: pa.Table) -> None:
-        """Raise SnapshotDamaged where a part of a table has values that are not as agreed."""
+        """Raise SnapshotDamaged if a part of a table violates a constraint."""
         for problem in self._part_problems(projection, table, number, rows):
             path = self.manifest.projections[projection].parts[table][number].path
             raise _not_agreed(path, f"{table}.{problem}")
@@ -339,7 +339,7 @@ class Constraints(msgspec.Struct, frozen=True):
     def _run_problems(
         self, first: str, count: str | None, of: str, table: pa.Table
     ) -> Iterator[str]:
-        """Yield the problems of runs of rows, which lie one after the other and are all rows."""
+        """Yield the problems of runs of rows, which must be consecutive and cover all rows."""
         starts = column_view(table, first)
         if count is None:
             ends, starts = starts[1:], starts[:-1]
@@ -358,7 +358,7 @@ class Constraints(msgspec.Struct, frozen=True):
         return None if rows is None else rows + rule.more
 
     def _rows(self, name: str, number: int) -> int | None:
-        """Return the rows of a table, or of its part of a number; None where it is not there."""
+        """Return the rows of a table, or of its part of a number; None if it is missing."""
         projection, _, table = name.removesuffix(HERE).partition(".")
         ref = self.manifest.projections.get(projection)
         parts = () if ref is None else ref.parts.get(table, ())
@@ -376,7 +376,7 @@ def _not_agreed(name: str, problem: str) -> SnapshotDamaged:
 def check(
     root: Path, manifest: Manifest, projection: Projection, but: frozenset[str] = frozenset()
 ) -> None:
-    """Raise SnapshotDamaged where a snapshot is not as agreed; all of it is read `but` tables."""
+    """Raise SnapshotDamaged if a snapshot violates a constraint; read all tables `but` these."""
     constraints, ref = Constraints(manifest), manifest.projections[projection.name]
     constraints.check_rows(projection)
     for name, parts in snapshot.read(root, ref, projection, check=False).parts.items():
@@ -417,7 +417,7 @@ def _segment_problems(ref: SnapshotRef, table: pa.Table) -> Iterator[str]:
 
 
 def _number_problem(array: pa.Array, rule: Numbers, limit: int | None) -> str:
-    """Return the problem of integers, or lists of them; empty where there is none."""
+    """Return the problem of integers, or lists of them; empty if there is none."""
     if array.null_count and not rule.may_lack:
         return "lacks a value"
     if pa.types.is_list(array.type):
@@ -436,7 +436,7 @@ def _number_problem(array: pa.Array, rule: Numbers, limit: int | None) -> str:
 
 
 def _is_in(order: Order, values: npt.NDArray[Any]) -> bool:
-    """True if numbers are in an order; of "each once" all are within their number."""
+    """Return True if numbers are in an order; for "each once" all are below their count."""
     if order == "ascending":
         return bool((values[1:] >= values[:-1]).all())
     if order == "rising":
@@ -461,7 +461,7 @@ def _presence_problem(array: pa.Array, rule: Present) -> str:
 
 
 def _is_finite(array: pa.Array) -> bool:
-    """True if all numbers of a column are finite; nulls and what are no numbers count as such."""
+    """Return True if all numbers of a column are finite; nulls and other types count as finite."""
     if pa.types.is_fixed_size_list(array.type):
         if array.null_count:
             return False

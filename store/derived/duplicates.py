@@ -1,11 +1,10 @@
 """
 The projection `duplicates`: memories that repeat an earlier one, or give another value for it.
 
-By strict evidence alone, so the texts of a few are compared and never all with
-all: what says the same has the same number, what may be a correction the same frame. A memory is
-linked to the first of those that say what it says. Of an `update` the later is linked to the one
-before it; both are active. Forgotten memories have no links. Nothing is hidden or merged by a link:
-`consolidate` proposes that.
+Only strict evidence counts, so few texts are compared and never all with all: equal statements have
+the same number, possible corrections the same frame. A memory is linked to the first of those with
+its statement. An `update` is linked to the memory before it; both are active. Forgotten memories
+have no links. A link hides or merges nothing: `consolidate` proposes that.
 """
 
 import unicodedata
@@ -39,25 +38,25 @@ from store.text.mentions import speaker_name
 from store.text.strict_duplicates import statement
 from store.text.text_features import traits
 
-# What each memory says, as two numbers: equal numbers are what duplicates are found by.
+# Each memory's statement as two numbers: duplicates are found by equal numbers.
 #
-# Reading a text costs some 30 us, so it is done again only where the text is another than before,
-# and on all processors where there is much to read.
+# Reading a text costs some 30 us, so only changed texts are read again, and many of them on all
+# processors.
 
-# by document; all 0 for a forgotten one. `mark`: what its text was when it was read; `says`: of
-# what it says; `frame`: of that with a gap for each value
+# by document; all 0 for a forgotten one. `mark`: of the text that was read; `says`: of its
+# statement; `frame`: of the statement with a gap for each value
 STATEMENTS = pa.schema(
     [
         ("mark", pa.uint64()),
         ("says", pa.uint64()),
         ("frame", pa.uint64()),
-        ("is_relative", pa.uint8()),  # its words mean another day when said on another
+        ("is_relative", pa.uint8()),  # its words mean another day if written on another
     ]
 )
-# what happened: said in the same words another time, it happened another time
+# kinds of events: the same words at another time are another event
 HAPPENED = frozenset({"raw_turn", "activity", "observation", "milestone", "summary", "bugfix"})
 
-# the fields that a memory says something in
+# the fields with a memory's statement
 TEXTS = ["content", "context", "action", "result"]
 _DAY, _SECOND = 86_400_000_000, 1_000_000  # microseconds
 
@@ -65,15 +64,15 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def statement_text(memory: Memory) -> str:
-    """Return the text of a memory without its tags, which only say where it is filed."""
+    """Return the text of a memory without its tags, which only file it."""
     return indexed_text(memory.content, memory.context, memory.action, memory.result, ())
 
 
 def scope(memory: Memory, *, is_relative: bool) -> tuple[object, ...]:
-    """Return the scope in which two memories that say the same are one thing said twice.
+    """Return the scope in which two memories with equal statements are duplicates.
 
     The project and the person; of an episode its moment; of words that mean a day, the day; of
-    words about oneself, whose they are.
+    words about oneself, their speaker.
     """
     day = memory.created_at // _DAY if is_relative else None
     speaker = speaker_name(memory.created_by) if memory.created_by else None
@@ -88,7 +87,7 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
     """Return the rows of STATEMENTS of all memories; of unchanged texts those of `previous`."""
     memories = inputs.tables["memories"]
     marks = text_fingerprints(memories["columns"])
-    # what happened is said in other words each time: an episode repeats nothing
+    # each event has its own words: an episode repeats nothing
     marks[column_view(memories["columns"], "kind") == MEMORY_KINDS.index(EPISODE)] = 0
     table = pa.table(
         [pa.array(marks), *([np.zeros(len(marks), np.uint64)] * 2), np.zeros(len(marks), np.uint8)],
@@ -129,7 +128,7 @@ def as_written(memory: Memory) -> str:
 
 LinkKind = Literal["exact", "near", "update"]
 
-MOST_VALUES = 3  # of one frame: more are a series of facts, and none corrects the other
+MOST_VALUES = 3  # values of one frame: more are a series of facts, without corrections
 
 # `likeness` is the share of their words that both have; `was` and `becomes` are the values of an
 # update, empty otherwise
@@ -158,7 +157,7 @@ class Link(msgspec.Struct, frozen=True):
     becomes: str = ""
 
     def holds(self, of: str, document: str) -> bool:
-        """True if two texts are to each other what the link says."""
+        """Return True if the link is true of two texts."""
         older, newer = statement(of), statement(document)
         if self.kind == "update":
             return correction(older, newer) == (self.was, self.becomes)
@@ -166,7 +165,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class _Candidate(msgspec.Struct, frozen=True):
-    """A memory that may be linked: its row, and the number of what it says."""
+    """A memory that may be linked: its row, and the number of its statement."""
 
     row: int
     memory: Memory
@@ -191,7 +190,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 
 def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
-    """Yield a link for each memory that says what an earlier row of its scope says."""
+    """Yield a link for each memory that repeats an earlier row of its scope."""
     says = column_view(statements, "says")
     candidates = _load_rows(of_memories, statements, _repeated_rows(says, says != 0))
     for group in _groups(candidates, lambda each: (each.says, *each.scope)):
@@ -209,7 +208,7 @@ def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
 
 
 def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
-    """Yield a link for each memory that says what the one before it said with another value."""
+    """Yield a link for each memory that repeats the one before it with another value."""
     says, columns = column_view(statements, "says"), of_memories["columns"]
     active = np.asarray(columns.column("state")) == STATES.index(ACTIVE)
     # by project: another project's port is another port
@@ -218,7 +217,7 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     rows = _repeated_rows(frames, active & (column_view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
         candidates = _load_rows(of_memories, statements, frame)
-        # "now" dates a correction, and does not part it from what it corrects
+        # "now" dates a correction, and does not part it from the corrected memory
         for group in _groups(candidates, lambda each: scope(each.memory, is_relative=False)):
             ordered = sorted(group, key=lambda each: (each.memory.created_at, each.row))
             for older, newer in pairwise(ordered):
@@ -228,7 +227,7 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
 
 def _update(older: _Candidate, newer: _Candidate) -> Link | None:
     if older.says == newer.says or older.memory.created_at == newer.memory.created_at:
-        return None  # said at one moment, neither is the later word
+        return None  # written at one moment, neither is the later one
     was, becomes = statement_text(older.memory), statement_text(newer.memory)
     values = correction(statement(was), statement(becomes))
     if values is None:
@@ -237,7 +236,7 @@ def _update(older: _Candidate, newer: _Candidate) -> Link | None:
 
 
 def _repeated_rows(numbers: npt.NDArray[np.uint64], wanted: npt.NDArray[np.bool_]) -> Rows:
-    """Return the rows under a mask whose number another such row has, by number, then by row."""
+    """Return the rows under a mask that share their number with another, by number, then by row."""
     rows = np.flatnonzero(wanted)
     rows = rows[np.argsort(numbers[rows], kind="stable")]
     same = numbers[rows[1:]] == numbers[rows[:-1]]
@@ -287,25 +286,25 @@ def _groups(
 
 
 def _likeness(text: str, other: str) -> float:
-    """Return the share of the words of both that each has, 0 to 1."""
+    """Return the share of common words among the words of both, 0 to 1."""
     a, b = frozenset(text.casefold().split()), frozenset(other.casefold().split())
     return round(len(a & b) / len(a | b), 3) if a | b else 1.0
 
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="4",  # with what `strict_duplicates` reads out of a text
+    version="4",  # with the rules of `strict_duplicates`
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,
     for_builds=frozenset({"statements"}),
-    grows=False,  # what a text says is known by the text
+    grows=False,  # a statement depends on the text alone
 )
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """The links of a build, opened; nothing is read before it is asked for."""
+    """The links of a build, opened; rows are read on first use."""
 
     table: pa.Table
 

@@ -1,9 +1,9 @@
 """
-The projection `entities`: the names in the memories, where they stand, and which stand together.
+The projection `entities`: the names in the memories, their places, and their co-occurrences.
 
-Mentions are found memory by memory and drawn together (`entity_graph`).
-Aliases are sorted text, not hashes: a lookup is some 17 comparisons in a mapped file, opening
-builds nothing, and hashes would only add a column and collisions.
+Mentions are found memory by memory and merged (`entity_graph`). Aliases are sorted text, not
+hashes: a lookup is some 17 comparisons in a mapped file, opening builds nothing, and hashes would
+only add a column and collisions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,10 +33,10 @@ from store.snapshots.projection import (
 )
 from store.text.mentions import Mention, guesses, mentions
 
-# What the memories name, one row for each mention, in parts by document.
+# The mentions in the memories, one row each, in parts by document.
 #
-# Reading a text for its mentions costs some 40 us, so it is done again only where the text is
-# another than before, and on all processors where there is much to read.
+# Reading a text for its mentions costs some 40 us, so only changed texts are read again, and many
+# of them on all processors.
 
 FOUND = pa.schema(
     [
@@ -46,12 +46,12 @@ FOUND = pa.schema(
         ("alias", pa.string()),
     ]
 )
-READ = pa.schema([("mark", pa.uint64())])  # by document: what its text was when it was read
+READ = pa.schema([("mark", pa.uint64())])  # by document: the mark of the text that was read
 
 # Names and guesses at names are settled over all memories.
 #
-# A guess is a name where more than a few of its places are sure ones; a name that is a person's
-# elsewhere, one who wrote a memory or is said to have said something, is that person.
+# A guess is a name if more than a few of its places are sure ones; a name that is a person's
+# elsewhere, as the author of a memory or of a quoted statement, is that person.
 
 GUESS = "guess"
 GUESSES_EACH = 4  # for one sure place: a word that mostly begins sentences is no name
@@ -61,9 +61,9 @@ _OF_WHOM = ["kind", "job"]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """All mentions, in the parts of the memories, and what is new of them.
+    """All mentions, in the parts of the memories, and the new ones.
 
-    `read` are the documents' marks. `is_more`: no mention of an earlier build went away.
+    `read` are the documents' marks. `is_more`: no mention of an earlier build was removed.
     """
 
     read: pa.Table
@@ -106,7 +106,7 @@ def find_mentions(inputs: Inputs, previous: Previous | None) -> Found:
 def _read(data: pa.Buffer) -> pa.Buffer:
     """Return the mentions of packed texts, by their row.
 
-    A memory that nobody finds has none, nor has an insight of a job: it names what others name.
+    A hidden memory has none, nor has a job's insight: it repeats its sources' names.
     """
     rows: list[int] = []
     named: list[tuple[str, str, str]] = []
@@ -159,7 +159,7 @@ SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
 
 
 MOST_LOOKED_AT = 2_000  # aliases that begin alike
-MOST_ADDED = 20_000  # mentions; with more, all are drawn together again
+MOST_ADDED = 20_000  # mentions; with more, all are merged again
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
@@ -182,7 +182,7 @@ def _all(found: Found) -> pa.Table:
 
 
 def settled_addition(found: Found) -> pa.Table | None:
-    """Return the new mentions, settled; None where they are many or settle older ones anew."""
+    """Return the new mentions, settled; None if they are many or change older ones."""
     import pyarrow.compute as pc  # jobs only
 
     if found.new.num_rows > MOST_ADDED:
@@ -281,14 +281,14 @@ class EntityIndex:
     def mention_runs(
         self,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Return the start and number of each entity's documents, and all documents in a run."""
+        """The start and number of each entity's documents, and all documents in a run."""
         return self._offsets, self._counts, self._documents
 
     def lookup(self, mentions: Sequence[Mention]) -> list[int]:
-        """Return the entities that mentions stand for, in their order, each once.
+        """Return the entities of some mentions, in their order, each once.
 
-        An entity is found by its name or an alias, whatever its kind; a path longer than any known
-        one by the longest end of it, of two parts or more, that is known.
+        An entity is found by its name or an alias, of any kind; a path longer than any known one by
+        its longest known end of two parts or more.
         """
         return list(
             dict.fromkeys(entity for mention in mentions for entity in self._resolve(mention))
@@ -303,7 +303,7 @@ class EntityIndex:
     ) -> npt.NDArray[np.float32]:
         """Return for each of `documents` the sum of its entities' log(1 + N / df), [documents].
 
-        They are written into `out` where it is given.
+        They are written into `out` if given.
         """
         total = np.empty(documents, np.float32) if out is None else out
         total.fill(0.0)
@@ -312,7 +312,7 @@ class EntityIndex:
         return total
 
     def find(self, kind: str, name: str) -> int | None:
-        """Return the entity of a kind and a name, None where no memory names it."""
+        """Return the entity of a kind and a name, None if no memory names it."""
         row = bisect_left(range(len(self)), (kind, name), key=self._key)
         return row if row < len(self) and self._key(row) == (kind, name) else None
 
@@ -329,10 +329,10 @@ class EntityIndex:
         return [(int(others[row]), float(weights[row])) for row in best]
 
     def with_prefix(self, prefix: str, limit: int = 10) -> list[int]:
-        """Return the entities of which a name or an alias begins so, the most mentioned first.
+        """Return the entities with a name or an alias of this prefix, the most mentioned first.
 
-        Of a beginning that more than MOST_LOOKED_AT of them share, only the first are looked at; an
-        empty one is that of all.
+        Of more than MOST_LOOKED_AT matching aliases only the first are read; an empty prefix
+        matches all.
         """
         if not prefix:
             return [int(entity) for entity in np.argsort(-self._counts, kind="stable")[:limit]]

@@ -2,10 +2,10 @@
 The entity graph: mentions numbered and counted as entities with aliases and edges, and kept up to
 date.
 
-An entity is a (kind, name) of `mentions`; its number is its row. Edges join entities of one
-memory: a memory that names m entities adds 1 / (m - 1) to each of its pairs, so that to each entity
-it gives a weight of one in all, however long a list it is. A short alias (a file's basename or its
-last folders, a symbol's last part) is kept while it stands for few entities.
+An entity is a (kind, name) of `mentions`; its number is its row. Edges join entities of one memory:
+a memory that names m entities adds 1 / (m - 1) to each of its pairs, so that each entity gets a
+total weight of one from it, in a list of any length. A short alias (a file's basename or its last
+folders, a symbol's last part) is kept while few entities share it.
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Numbers = npt.NDArray[np.int64]
 
-MAX_SHARED_ALIAS = 8  # entities; a short alias of more says nothing
+MAX_SHARED_ALIAS = 8  # entities; a short alias of more is dropped
 MAX_SUFFIX_PARTS = 3
 PAIRS_AT_ONCE = 4_000_000  # bounds the memory of a build
 UNIT = 1 << 32  # edge weights are summed in whole 2^-32ths: exact, so the order cannot matter
@@ -86,7 +86,7 @@ def entity_tables(found: pa.Table) -> dict[str, pa.Table]:
 
 
 def count_from(entities: pa.Table) -> pa.Table:
-    """Return entities in their order, numbered, and where the documents of each begin."""
+    """Return entities in their order, numbered, and the start of each one's documents."""
     counts = entities.column("documents").to_numpy()
     columns = {name: entities.column(name) for name in ("kind", "name", "aliases", "documents")}
     columns["entity"] = pa.array(np.arange(len(counts)), pa.int32())
@@ -123,8 +123,8 @@ def _edges(where: "pl.DataFrame") -> pa.Table:
 def pairs(entity: Numbers, document: Numbers) -> Iterator[tuple[Numbers, int]]:
     """Yield source << 32 | target for memories of the same number of entities, and their units.
 
-    `entity` and `document` are the mentions. Arrays rather than a join with itself: that makes
-    every pair twice, and 3 times as slowly.
+    `entity` and `document` are the mentions. Arrays are used, as a self-join makes every pair twice
+    and is 3 times slower.
     """
     order = np.lexsort((entity, document))
     entities = entity[order]
@@ -141,7 +141,7 @@ def pairs(entity: Numbers, document: Numbers) -> Iterator[tuple[Numbers, int]]:
 def _aliases(entities: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
     """Return each entity's aliases in lower case, by alias and then by entity.
 
-    The second frame is how many entities share each short alias.
+    The second frame has the number of entities that share each short alias.
     """
     import polars as pl
 
@@ -190,10 +190,10 @@ def short_names(kind: str, name: str) -> list[str]:
     return []
 
 
-# The tables of entities with the mentions of some more memories, for what those memories cost.
+# The tables of entities with the mentions of more memories, at the cost of those alone.
 #
-# What `entity_graph` makes of all mentions is made here of its tables and the new mentions, equal
-# to the last byte. Numbers move up where new entities sort between the old ones; all else stays.
+# The result from the tables and the new mentions equals a build from all mentions to the last byte.
+# Numbers move up where new entities sort between the old ones; all else stays.
 
 
 @dataclass
@@ -387,7 +387,7 @@ def _count_alias_owners(
 
 
 def _run(texts: pa.Array, alias: str) -> range:
-    """Return the rows of sorted texts that are an alias; empty where it would stand."""
+    """Return the rows of an alias in sorted texts; an empty range at its place if missing."""
     start = end = bisect_left(texts, alias, key=str)
     while end < len(texts) and texts[end].as_py() == alias:
         end += 1

@@ -1,12 +1,12 @@
 """
-facts: of which entity the memories say what, and from when until when each value held.
+facts: the memories' statements about entities, and the period in which each value was valid.
 
-A keyed memory is one: `deploy.region` says the region of deploy. So is one that bears a fact in its
-metadata, `{"fact": {"entity": ..., "relation": ..., "value": ..., "singleton": ...}}`, as the job
-that reads facts out of turns writes it. A fact holds while its memory does (`Memory.held`). Of a
-relation that has one value at a time a newer value closes the older: `valid_to` of that one is
-`valid_from` of this. A keyed relation always is such, and its memories give way by themselves. What
-a tool or the web said closes no value that a user or an agent gave.
+A keyed memory is one: `deploy.region` gives the region of deploy. So is a memory with a fact in its
+metadata, `{"fact": {"entity": ..., "relation": ..., "value": ..., "singleton": ...}}`, as written
+by the job that reads facts out of turns. A fact is valid while its memory is (`Memory.held`). In a
+relation with one value at a time a newer value closes the older: `valid_to` of the older is
+`valid_from` of the newer. A keyed relation is always of this kind, and its memories replace each
+other by themselves. A tool's or the web's value closes no value of a user or an agent.
 """
 
 from collections import defaultdict
@@ -35,18 +35,18 @@ FACTS = pa.schema(
         ("relation", pa.string()),
         ("value", pa.string()),
         ("valid_from", pa.int64()),
-        ("valid_to", pa.int64()),  # NEVER while it holds; `valid_from` for what never did
+        ("valid_to", pa.int64()),  # NEVER while it is valid; `valid_from` if it never was
         ("is_singleton", pa.bool_()),
     ]
 )
 _FIELDS = (
     "seq trust state content project key value created_at expires_at ended_at metadata".split()
 )
-_MARK = '"fact":{'  # in the metadata of a memory that bears one
+_MARK = '"fact":{'  # in the metadata of a memory with a fact
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A fact as a memory's metadata bears it."""
+    """A fact in a memory's metadata."""
 
     entity: str
     relation: str
@@ -59,9 +59,9 @@ class _Bearing(msgspec.Struct, frozen=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One fact of a memory; `document` is its row, or its place among those asked for.
+    """One fact of a memory; `document` is its row, or its place among those given.
 
-    `valid_to` is NEVER while it holds, and `valid_from` for what never did. Microseconds UTC.
+    `valid_to` is NEVER while it is valid, and `valid_from` if it never was. Microseconds UTC.
     """
 
     document: int
@@ -80,29 +80,29 @@ class Fact(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key under which a person would record it."""
+        """The key for recording it by hand."""
         return f"{self.entity}.{self.relation}"
 
 
 def entity_name(written: str) -> str:
-    """Return the one name of an entity or a relation, however it was written: "api-server"."""
+    """Return the normalized name of an entity or a relation: "api-server"."""
     return "-".join(written.casefold().split())
 
 
 def facts_of(memories: Sequence[Memory]) -> list[Fact]:
-    """Return the facts that memories bear; each one's `document` is its place among them."""
+    """Return the facts of memories; each one's `document` is its place among them."""
     rows = ({name: getattr(memory, name) for name in _FIELDS} for memory in memories)
     return close_intervals(_bear(enumerate(rows)))
 
 
 def may_bear(memory: Memory) -> bool:
-    """True if a memory may bear a fact, as the build asks before it reads any."""
+    """Return True if a memory may have a fact: the build's test before reading any."""
     return memory.key is not None or _MARK in memory.metadata
 
 
 def close_intervals(facts: Iterable[Fact]) -> list[Fact]:
     """Return facts with the older values of each singleton relation closed, in order of entity,
-    relation, when they began, and writing.
+    relation, start and recording.
     """
     ordered = sorted(facts, key=attrgetter("entity", "relation", "valid_from", "seq"))
     newer: dict[tuple[str | None, str, str, bool], int] = {}  # by whether a tool's are closed too
@@ -114,7 +114,7 @@ def close_intervals(facts: Iterable[Fact]) -> list[Fact]:
         about = fact.project, fact.entity, fact.relation
         ends = min(fact.valid_to, max(fact.valid_from, newer.get((*about, is_tools), NEVER)))
         ordered[place] = replace(fact, valid_to=ends)
-        if fact.valid_from < fact.valid_to:  # what never held closes nothing
+        if fact.valid_from < fact.valid_to:  # a never valid fact closes nothing
             for is_closed in (True,) if is_tools else (True, False):
                 newer[*about, is_closed] = fact.valid_from
     return ordered
@@ -134,7 +134,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 
 def _documents(memories: Tables) -> npt.NDArray[np.int64]:
-    """Return the rows of the memories that may bear a fact, ascending."""
+    """Return the rows of the memories that may have a fact, ascending."""
     import pyarrow.compute as pc
 
     marked, start = [MemoryParts.open(memories).keys.documents.astype(np.int64)], 0
@@ -193,7 +193,7 @@ class Facts:
 
     @property
     def documents(self) -> npt.NDArray[np.int64]:
-        """The rows of the memories that bear facts, ascending, each once."""
+        """The rows of the memories with facts, ascending, each once."""
         return np.unique(self.table.column("document").to_numpy()).astype(np.int64)
 
 

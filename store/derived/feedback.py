@@ -1,9 +1,9 @@
 """
-Feedback: what became of memories once they were shown, folded from the log.
+Feedback: the use and the success of recalled memories, folded from the log.
 
 `usage` counts recalls, ratings and judgments of each memory; `lessons` counts how often each lesson
-was shown and followed and how its turns came out, and keeps the drafts that wait for a person.
-Reading changes nothing here: a recall counts from the next build on.
+was shown and followed and how its turns came out, and keeps the drafts that await review. Reading
+changes nothing here: a recall counts from the next build on.
 """
 
 from collections import Counter
@@ -34,9 +34,9 @@ from store.redaction import redact
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 from store.text.text_features import MAY_RULE
 
-# Usage: memories nobody ever recalled or rated have no row. What is said of a recall is said of all
-# it brought, for the newest KEPT_RECEIPTS recalls. A judgment that nothing tells of a memory counts
-# as none, and what a tool or the web says of one too.
+# Usage: memories that were never recalled or rated have no row. The rating of a recall counts for
+# all its memories, for the newest KEPT_RECEIPTS recalls. Judgments without evidence do not count,
+# nor does any verdict of a tool or the web.
 
 USAGE = pa.schema(
     [
@@ -46,20 +46,20 @@ USAGE = pa.schema(
         ("last_recalled_at", pa.int64()),  # microseconds UTC; 0 for never
         ("ratings", pa.int64()),
         ("verdicts", pa.int64()),  # the sum of the ratings, in thousandths: sums stay exact
-        ("judged", pa.int64()),  # by a job, from what was done afterwards
+        ("judged", pa.int64()),  # by a job, from the work done afterwards
         ("judgments", pa.int64()),  # the sum of these, in thousandths
     ]
 )
 RECEIPTS = pa.schema([("id", pa.string()), ("hits", pa.list_(pa.string()))])  # the oldest first
 _COUNTS = ("recalled", "last_recalled_at", "ratings", "verdicts", "judged", "judgments")
 
-KEPT_RECEIPTS = 2_000  # receipts that a rating may still speak of
+KEPT_RECEIPTS = 2_000  # receipts that may still be rated
 
 _Use = tuple[str, int, int, int, int, int, int, int]  # id, seq, and the counts
 
 
 def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
-    """Add the receipts and ratings since `previous` to what it counted."""
+    """Add the receipts and ratings since `previous` to its counts."""
     receipts: dict[str, list[str]] = {}
     if previous is not None:
         rows = previous.tables["receipts"].to_pylist()
@@ -76,7 +76,7 @@ def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
     columns = ("id", "used", *_COUNTS)
     types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
     frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
-    # what was used before it was recorded was not this memory: an earlier build saw no row of it
+    # a use before the memory's recording was of another one: an earlier build had no row for it
     memory_rows = _memory_rows(inputs.tables["memories"], frame["id"].unique().to_list())
     frame = frame.join(pl.DataFrame(memory_rows), on="id").filter(pl.col("used") > pl.col("seq"))
     frame = frame.select("document", "id", *_COUNTS)
@@ -120,7 +120,7 @@ def _uses(event: Event, receipts: dict[str, list[str]]) -> Iterable[_Use]:
 
 
 def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
-    """Return those of some ids that are memories: id, document and the seq of its recording."""
+    """Return the id, document and recording seq of each id that is a memory."""
     memories = MemoryParts.open(tables)
     memories_found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]
     rows = np.array([row for _, row in memories_found], np.int64)
@@ -134,7 +134,7 @@ def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What was used, by document number; all arrays have one entry for each used memory."""
+    """The usage counts, by document number; all arrays have one entry for each used memory."""
 
     documents: npt.NDArray[np.int32]
     recalled: npt.NDArray[np.int64]
@@ -157,13 +157,13 @@ class Usage(msgspec.Struct, frozen=True):
         return int(self.recalled[place]), int(self.last_recalled_at[place])
 
     def counts(self, name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return a column for some documents, [documents]; 0 for one that was never used."""
+        """Return a column for some documents, [documents]; 0 for an unused one."""
         return self.columns((name,), documents)[0]
 
     def columns(
         self, names: Sequence[str], documents: npt.NDArray[np.int64]
     ) -> list[npt.NDArray[np.int64]]:
-        """Return columns for some documents, each [documents]; 0 for one that was never used."""
+        """Return columns for some documents, each [documents]; 0 for an unused one."""
         columns = [np.zeros(len(documents), np.int64) for _ in names]
         if len(self.documents):
             places = self.documents.searchsorted(documents)
@@ -184,12 +184,12 @@ USAGE_PROJECTION = Projection(
 )
 
 
-# Lessons: from what hooks told, in sums alone, so the events after a build are added to its tables
-# by whoever wants to know how things stand now. A turn came out well if all that was tried in it
-# (tests, a build, a lint, a deployment) passed in the end; one that tried nothing says nothing.
+# Lessons: from hook events, in sums alone, so that readers can add the events after a build to its
+# tables. A turn succeeded if all its tests, builds, lints and deployments passed in the end; a turn
+# without any does not count.
 
 _SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
-_IN_VAIN = "in_vain"  # shown before a tool and not applicable, by what was done afterwards
+_IN_VAIN = "in_vain"  # shown before a tool and not applicable, judged by the work done afterwards
 _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")  # turns, by verdict
 LESSONS = pa.schema(
     [
@@ -208,14 +208,14 @@ DRAFTS = pa.schema(
         ("project", pa.string()),
         ("session", pa.string()),
         ("because", pa.string()),
-        ("draft", pa.string()),  # JSON: the fields of the memory that a yes records
+        ("draft", pa.string()),  # JSON: the fields of the memory that is recorded on acceptance
     ]
 )
 _JUDGED = ("followed", "ignored")
 
 
 class Counts(Counter[str]):
-    """Counts by column; what was never counted is 0."""
+    """Counts by column; missing columns are 0."""
 
 
 @dataclass
@@ -238,7 +238,7 @@ class Tally:
         return tally
 
     def add(self, event: Event) -> bool:
-        """Count an event; return False for one that does not count."""
+        """Count an event; return False if it does not count."""
         match event.body:
             case Surfaced():
                 counts = self.lessons.setdefault(event.subject, Counts())
@@ -283,7 +283,7 @@ class Tally:
 
 
 def build_lessons(inputs: Inputs, previous: Previous | None) -> Made:
-    """Add what was told since `previous` to what it counted."""
+    """Add the events since `previous` to its counts."""
     tally = Tally() if previous is None else Tally.of(previous.tables)
     counted = [tally.add(event) for event in inputs.read(previous.watermark if previous else 0)]
     if previous is not None and not any(counted):
@@ -314,7 +314,7 @@ def _row_of(schema: pa.Schema, counts: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Lessons:
-    """What a build counted, opened."""
+    """The lesson counts of a build, opened."""
 
     tables: Tables
 

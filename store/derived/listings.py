@@ -1,9 +1,9 @@
 """
-Listings: memories of one sort gathered from all, so that no search is needed to list them.
+Listings: memories of one sort gathered from all, to be listed without a search.
 
 `goals` holds the active goals, open ones first and then by last change, and the milestones, by
-chain and then in the order they were reached. `insights` holds what jobs made and the memories it
-rests on, for lineage and recall.
+chain and then in the order they were reached. `insights` holds the jobs' insights and their source
+memories, for lineage and recall.
 """
 
 from dataclasses import dataclass
@@ -100,9 +100,9 @@ GOALS_PROJECTION = Projection(
 )
 
 
-# Insights: one row for each memory that a job made, in whatever state, by document; its sources are
-# those of its `source_ids` that are memories, in their order. Recall reads of it which documents
-# say again what others say, and which those are, without opening a memory.
+# Insights: one row for each memory that a job made, in any state, by document; its sources are
+# those of its `source_ids` that are memories, in their order. Recall reads from it the documents
+# that repeat others, and those others, without opening a memory.
 
 INSIGHTS = pa.schema(
     [
@@ -110,7 +110,7 @@ INSIGHTS = pa.schema(
         ("id", pa.string()),
         ("kind", pa.dictionary(pa.int8(), pa.string())),
         ("job", pa.string()),
-        ("insight_type", pa.string()),  # null for what is no insight
+        ("insight_type", pa.string()),  # null for other memories
         ("state", pa.string()),
         ("project", pa.string()),
         ("sources", pa.list_(pa.int32())),
@@ -122,7 +122,7 @@ Documents = npt.NDArray[np.int64]
 
 
 def build_insights(inputs: Inputs, previous: Previous | None) -> Tables:
-    """Gather what jobs made; few enough that `previous` would save nothing."""
+    """Gather the insights; few enough that `previous` would save nothing."""
     tables = inputs.tables["memories"]
     documents = _job_documents(tables)
     rows = fields_of(tables, documents, _INSIGHT_FIELDS).to_pylist()
@@ -177,7 +177,7 @@ class Insights:
         return cls(documents, starts, sources[places])
 
     def sources(self, document: int) -> Documents:
-        """Return the rows of what an insight was made of; none for what is no insight."""
+        """Return the rows of an insight's sources; none for any other memory."""
         place = int(self.documents.searchsorted(document))
         if place == len(self.documents) or int(self.documents[place]) != document:
             return np.empty(0, np.int64)

@@ -1,19 +1,19 @@
 """
-routes: what the router holds of each action in each state, the policies it served, and the recalls
-both rest on.
+routes: the router's values of each action in each state, the policies it served, and the recalls
+behind both.
 
-The reward of a recall is the mean of its explicit ratings: of itself, else of what it brought,
-within a day; else the sum of its judged verdicts, in [-1, 1]; a recall that said nothing has 0, it
-neither helped nor harmed. Q moves by ALPHA of the difference to each reward, in the order of the
-recalls, as Watkins' rule (https://doi.org/10.1007/BF00992698) does where no state follows another.
-A recall in which one level's action was tried says nothing of the other levels.
+The reward of a recall is the mean of its explicit ratings, else of those given within a day to the
+memories it returned; else the sum of its judged verdicts, in [-1, 1]; a recall that returned
+nothing has 0: it neither helped nor harmed. Q moves by ALPHA of the difference to each reward, in
+the order of the recalls, as Watkins' rule (https://doi.org/10.1007/BF00992698) does where no state
+follows another. A recall that tried an action at one level is no evidence about the other levels.
 
-The newest KEPT recalls are kept, so that a rating may still come; those before are settled.
+The newest KEPT recalls stay open for ratings; those before are settled.
 
-A state is what the asker is at, the task mode, or none. The `Router` serves the policy that was
-adopted last. Now and then, where that is wanted, it tries another action at one level, drawn from
-the receipt's id, so that the receipt tells how likely that was and the same receipt always tries
-the same. All defaults together are recall as it is without a router.
+A state is the caller's task mode, or none. The `Router` serves the policy that was adopted last. If
+asked to, it now and then tries another action at one level, drawn from the receipt's id, so that
+the receipt gives the probability of the draw and the same receipt always tries the same action.
+With all defaults, recall works as it does without a router.
 """
 
 from collections import deque
@@ -43,8 +43,8 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
     "context": ("raw", "summarize"),
     "proactivity": ("passive", "proactive"),
 }
-ALPHA = 0.1  # how far one reward moves what is held of an action
-EPSILON = 0.15  # the `explore` that is recommended to whoever wants the router to learn
+ALPHA = 0.1  # how far one reward moves an action's value
+EPSILON = 0.15  # the `explore` recommended for a router that should learn
 
 _USUAL = {
     "search": "medium_threshold",
@@ -52,7 +52,7 @@ _USUAL = {
     "context": "raw",
     "proactivity": "proactive",
 }
-_THINKING = _USUAL | {"llm": "balanced"}  # where an answer weighs more than its price
+_THINKING = _USUAL | {"llm": "balanced"}  # modes in which an answer weighs more than its price
 DEFAULTS: Policy = {
     "debug": _THINKING,
     "architecture": _THINKING,
@@ -65,13 +65,13 @@ DEFAULTS: Policy = {
 
 
 def route_state(mode: str | None) -> str:
-    """Return the state of a task mode; one this version does not know is none."""
+    """Return the state of a task mode; an unknown one is none."""
     return mode if mode in STATES else "none"
 
 
 def complete_policy(policy: Policy) -> dict[str, Actions]:
-    """Return a policy for every state and level; what it does not say, or says of an action this
-    version does not have, is the default.
+    """Return a policy for every state and level; missing entries, and actions that this version
+    does not have, become the default.
     """
     return {
         state: {
@@ -86,10 +86,10 @@ _RANGE = 2.0**64  # of eight bytes
 
 
 class Router(msgspec.Struct, frozen=True):
-    """How one recall is to be routed.
+    """The routing of one recall.
 
-    `levels` are those that change what it answers; `explore` is the share of recalls that try
-    something, of which `receipt`, an id, says whether this is one; without a receipt none is.
+    `levels` are those that change its results; `explore` is the share of recalls that try another
+    action. `receipt`, an id, decides if this recall is one of them; without a receipt none is.
     """
 
     policy: Policy = msgspec.field(default_factory=lambda: complete_policy({}))
@@ -126,7 +126,7 @@ def _draws(receipt: str) -> tuple[float, float, float]:
 Values = npt.NDArray[np.float64]
 
 KEPT = 5_000  # recalls
-RECENT = 1_000  # of these, whose memories a rating may speak of; fewer than KEPT
+RECENT = 1_000  # of these, those whose memories may still be rated; fewer than KEPT
 
 _KEY = [("state", pa.string()), ("level", pa.string()), ("action", pa.string())]
 ROUTES = pa.schema(
@@ -160,7 +160,7 @@ RECALLS = pa.schema(
         ("hits", pa.list_(pa.string())),  # of the RECENT ones
         ("ratings", pa.int64()),
         ("verdicts", pa.float64()),  # their sum
-        ("of_hits", pa.int64()),  # ratings of memories it brought
+        ("of_hits", pa.int64()),  # ratings of memories it returned
         ("verdicts_of_hits", pa.float64()),
         ("judged", pa.float64()),  # null where it was not
     ]
@@ -169,7 +169,7 @@ RECALLS = pa.schema(
 
 @dataclass
 class Recall:
-    """A recall the router chose for, and what was said of it since."""
+    """A recall routed by the router, and its ratings and verdicts since."""
 
     id: str
     at: int
@@ -187,7 +187,7 @@ class Recall:
 
     @property
     def reward(self) -> float | None:
-        """How it helped, in [-1, 1]; None where nobody knows."""
+        """Its reward in [-1, 1]; None if unknown."""
         if self.ratings:
             return self.verdicts / self.ratings
         if self.of_hits:
@@ -197,7 +197,7 @@ class Recall:
         return None if self.brought else 0.0
 
     def tells_of(self, level: str) -> bool:
-        """True if its reward is one of that level's action: all others were as they are served."""
+        """Return True if its reward is that of the level's action: all others were as served."""
         return level in self.actions and self.tried in (None, level)
 
     @classmethod
@@ -212,7 +212,7 @@ class Recall:
 
 @dataclass
 class Held:
-    """What is held of an action in a state."""
+    """The value of an action in a state, and the evidence for it."""
 
     recalls: int = 0
     rated: int = 0
@@ -231,7 +231,7 @@ Table = dict[Key, Held]
 
 @dataclass
 class Fold:
-    """The recalls that are kept, by id, what is settled of those before, and the policies."""
+    """The kept recalls by id, the settled sums of those before, and the policies."""
 
     recalls: dict[str, Recall] = field(default_factory=dict)
     settled: Table = field(default_factory=dict)
@@ -250,7 +250,7 @@ class Fold:
         )
 
     def apply(self, event: Event) -> bool:
-        """Take an event in; return False for one that does not count."""
+        """Add an event; return False if it does not count."""
         match event.body:
             case Recalled(route=route) as body if route is not None:
                 return self._add_recall(event, body)
@@ -294,7 +294,7 @@ class Fold:
             recall.ratings += 1
             recall.verdicts += verdict
             return True
-        recent = (self.recalls[id_] for id_ in reversed(self.recent))  # the newest that brought it
+        recent = (self.recalls[id_] for id_ in reversed(self.recent))  # the newest that returned it
         brought = next((each for each in recent if event.subject in each.hits), None)
         if brought is None or not brought.at <= event.at <= brought.at + SOON_US:
             return False
@@ -303,7 +303,7 @@ class Fold:
         return True
 
     def tables(self) -> Tables:
-        """Return all of it as tables; what is held of actions by state, level and action."""
+        """Return the fold as tables; the values are ordered by state, level and action."""
         values = {
             key: Held(entry.recalls, entry.rated, entry.q) for key, entry in self.settled.items()
         }
@@ -319,7 +319,7 @@ class Fold:
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
-    """Add what was told since `previous` to what it knew."""
+    """Add the events since `previous` to its tables."""
     fold = Fold() if previous is None else Fold.of(previous.tables)
     counted = [fold.apply(event) for event in inputs.read(previous.watermark if previous else 0)]
     if previous is not None and not any(counted):
@@ -363,10 +363,10 @@ def _adoption_row(event: Event, body: Adopted) -> dict[str, Any]:
 def informative_rewards(
     recalls: Iterable[Recall], state: str, level: str, action: str
 ) -> tuple[Values, Values]:
-    """Return the rewards of the recalls that tell what an action is worth, and their weights, one
-    over how likely it was; both [n].
+    """Return the rewards of the recalls that are evidence for an action, and their weights, one
+    over its probability; both [n].
 
-    Only those in which something might have been tried are comparable with one another.
+    Only recalls that might have tried another action are comparable.
     """
     weighted = [
         (reward, 1.0 / recall.propensity)
@@ -383,7 +383,7 @@ def informative_rewards(
 
 @dataclass(frozen=True)
 class Routes:
-    """What a build knew of the router, opened."""
+    """The router's tables of a build, opened."""
 
     tables: Tables
 
@@ -394,8 +394,7 @@ class Routes:
     def policy(
         self, at: int | None = None, adopted: Iterable[Event] = (), undone: Set[str] = frozenset()
     ) -> Policy:
-        """Return the policy that is served, or was at a moment in microseconds, for every state
-        and level.
+        """Return the policy served now, or at a moment in microseconds, for every state and level.
 
         `adopted` are events since the build, the oldest first; those `undone` count no more.
         """
@@ -411,12 +410,12 @@ class Routes:
 
     @property
     def action_values(self) -> Table:
-        """What is held of each action in each state, of those that were ever chosen."""
+        """The value of each action in each state, for actions that were ever chosen."""
         return _load_table(self.tables["routes"])
 
     @property
     def recalls(self) -> list[Recall]:
-        """The recalls that are kept, the oldest first."""
+        """The kept recalls, the oldest first."""
         return [Recall.of(row) for row in self.tables["recalls"].to_pylist()]
 
 

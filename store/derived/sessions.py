@@ -1,12 +1,12 @@
 """
 The projection `sessions`: the order and the speakers of each session's memories, and its words.
 
-A turn of a conversation leaves out what the turns around it say, so recall lends it their words. A
-memory's turn `before` (`after`) is its neighbour in the session, and only where another speaker
-said that: then the two are question and answer, or remark and reply. One speaker's notes in a row
-stand for themselves. Forgotten memories take no part. `members` lists the rows of each session, one
-session after the other. Which memories changed is seen by their fingerprints: only those are read,
-and only their sessions' words are added up again, from what the postings have counted.
+A turn of a conversation omits the content of its neighbours, so recall lends it their words. A
+memory's turn `before` (`after`) is its neighbour in the session, if by another speaker: then the
+two are question and answer, or remark and reply. One speaker's consecutive notes have no
+neighbours. Forgotten memories take no part. `members` lists the rows of each session, one session
+after the other. Fingerprints show the changed memories: only those are read, and only their
+sessions' words are summed again, from the postings' counts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -47,13 +47,13 @@ TURNS = pa.schema(
         ("before", pa.int32()),
         ("after", pa.int32()),
         ("speaker", pa.int32()),
-        ("asks", pa.int8()),  # 1 or 0, like the three below: what store.text.text_features says
+        ("asks", pa.int8()),  # 1 or 0, like the three below: see store.text.text_features
         ("dated", pa.int8()),
         ("personal", pa.int8()),
         ("rule", pa.int8()),
     ]
 )
-READ = pa.schema([("fingerprint", pa.uint64())])  # of each memory: what its traits were read from
+READ = pa.schema([("fingerprint", pa.uint64())])  # of each memory's trait inputs
 MEMBERS = pa.schema([("row", pa.int32())])
 STARTS = pa.schema([("start", pa.int32())])  # of each session in `members`, and the end of the last
 SPEAKERS = pa.schema([("name", pa.string())])
@@ -93,7 +93,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 
 
 def _trait_fingerprints(table: pa.Table, marks: Fingerprints) -> Fingerprints:
-    """Return fingerprints of what traits depend on: the text, and how much of it is content."""
+    """Return fingerprints of the traits' inputs: the text, and the length of its content."""
     import pyarrow.compute as pc  # jobs only
 
     sizes = [pc.binary_length(chunk).to_numpy() for chunk in table.column("content").chunks]
@@ -137,7 +137,7 @@ def _session_fingerprints(marks: Fingerprints, starts: Numbers) -> Fingerprints:
 
 
 def _mix_bits(marks: Fingerprints) -> Fingerprints:
-    """Return 64 bits for each 64 bits, all of which depend on all (splitmix64's last steps)."""
+    """Return 64 mixed bits for each 64 bits (splitmix64's last steps)."""
     mixed = (marks ^ marks >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return mixed ^ mixed >> np.uint64(31)
@@ -146,7 +146,7 @@ def _mix_bits(marks: Fingerprints) -> Fingerprints:
 def _sum_counts(
     postings: Built, members: Numbers, starts: Numbers, runs: Sequence[npt.NDArray[np.int64]]
 ) -> Iterator[Counted]:
-    """Yield the lists of each run of sessions: what the postings counted of their members."""
+    """Yield the lists of each run of sessions: the postings' counts of their members."""
     covered = segments.ranges(postings.rows["documents"])
     every = column_view(postings["documents"], "length") if runs else np.empty(0, np.int32)
     into = np.full(len(every), -1, np.int32)
@@ -228,12 +228,11 @@ class Sessions:
         return {name: place for place, name in enumerate(self.names)}
 
 
-# Turns: which memories are of one session, in which order, and who said each, by arrays alone.
+# Turns: the memories of each session, their order and their speakers, by arrays alone.
 #
-# A session is that of one project and has two memories or more. It has its number from when it got
-# its second, forgotten ones among them, so that no session's number changes when memories are added
-# or forgotten. Of a session that has one left there is nothing to tell: it keeps its number and has
-# no members.
+# A session is that of one project and has two memories or more. Its number dates from its second
+# memory, forgotten ones included, so that no session's number changes when memories are added or
+# forgotten. A session with one memory left keeps its number and has no members.
 
 NONE = -1  # no session, no neighbour, no person
 
@@ -242,19 +241,19 @@ Codes = npt.NDArray[np.int64]
 
 
 class Turns(msgspec.Struct, frozen=True):
-    """Where each memory stands in its session, [memories]; `members` and `starts` by session."""
+    """Each memory's place in its session, [memories]; `members` and `starts` by session."""
 
     session: Numbers
     before: Numbers
     after: Numbers
     members: Numbers  # the rows of each session, one session after the other
-    starts: Numbers  # where each session's begin, and the end of the last
+    starts: Numbers  # the start of each session's, and the end of the last
 
 
 def turns(
     memories: pa.Table, columns: pa.Table, live: npt.NDArray[np.bool_], said_by: Codes
 ) -> Turns:
-    """Return the turns of the memories that are `live`; `said_by` tells speakers apart."""
+    """Return the turns of the memories that are `live`; `said_by` are codes of the speakers."""
     numbers, sessions = _numbers(_codes(memories, "session")[0], column_view(columns, "project"))
     there = live & (numbers != NONE)
     sizes = np.bincount(numbers[there], minlength=sessions)
@@ -274,7 +273,7 @@ def turns(
 def speakers(memories: pa.Table, columns: pa.Table) -> tuple[Codes, Numbers, list[str]]:
     """Return codes of the speakers, each row's place among the persons' names, and those, sorted.
 
-    The speaker is the author, else whose word it is.
+    The speaker is the author, else the memory's trust.
     """
     codes, authors = _codes(memories, "created_by")
     places = {author: place for place, author in enumerate(authors)}
@@ -290,7 +289,7 @@ def speakers(memories: pa.Table, columns: pa.Table) -> tuple[Codes, Numbers, lis
 
 
 def _numbers(sessions: Codes, projects: npt.NDArray[np.int32]) -> tuple[Numbers, int]:
-    """Return each row's session, NONE where it is alone in it, and how many sessions there are."""
+    """Return each row's session, NONE if it is alone in it, and the number of sessions."""
     numbers = np.full(len(sessions), NONE, np.int32)
     rows = np.flatnonzero(sessions >= 0)
     keys = sessions[rows] << 32 | (projects[rows].astype(np.int64) + 1)

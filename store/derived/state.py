@@ -1,13 +1,13 @@
 """
 The projection `state`: which earlier claim a later one replaces, ends or repeats.
 
-A claim (`store.text.claims`) is a sentence of what the user typed, of a statement, or of a note. In
-the order in which they were made, each is compared with those before it in its project that share
-its rarer words, and a short one also with the last of its session: "Make that 150" is about the
-turn before. So what a claim changes depends on the earlier ones alone, and a build goes on from
-where the last one was. What repeats a claim is over with it, and a conclusion drawn from it rests
-on what is over. Nothing here changes a memory: recall marks what is over, history keeps it, and
-`mnemolog restore ID` says that a memory holds all the same.
+A claim (`store.text.claims`) is a sentence of a prompt's typed part, of a statement, or of a note.
+In the order in which they were made, each is compared with those before it in its project that
+share its rarer words, and a short one also with the last of its session: "Make that 150" is about
+the turn before. So a claim's effect depends on the earlier ones alone, and a build goes on from the
+previous one. A claim's repetitions are outdated with it, and its conclusions rest on an outdated
+claim. Nothing here changes a memory: recall marks outdated claims, history keeps them, and
+`mnemolog restore ID` declares a memory valid all the same.
 """
 
 import re
@@ -42,7 +42,7 @@ CLAIMS = pa.schema(
         ("text", pa.string()),
         ("terms", pa.list_(pa.uint32())),
         ("is_note", pa.bool_()),
-        ("is_own", pa.bool_()),  # else only passed on: it may be over, and changes nothing
+        ("is_own", pa.bool_()),  # else only passed on: it may be outdated, and changes nothing
     ]
 )
 # of rows of `claims`; `relation` is the place in `claim_links.NAMES`
@@ -57,7 +57,7 @@ LINKS = pa.schema(
 )
 RESTORED = pa.schema([("id", pa.string()), ("at", pa.int64())])
 
-# what happened is not made untrue by what happened later; what a job wrote follows its sources
+# a later event does not make an earlier one untrue; a job's memories follow their sources
 KINDS = frozenset(MEMORY_KINDS) - {
     *("raw_turn", "activity", "observation", "milestone", "summary", "bugfix", "insight", "goal")
 }
@@ -75,12 +75,12 @@ def text_mark(text: str) -> int:
 
 
 def bears_claims(memory: Memory) -> bool:
-    """True if a memory's claims may hold or be over."""
+    """Return True if a memory's claims may be valid or outdated."""
     return _bears(memory.kind, memory.state, memory.trust, memory.job, memory.author)
 
 
 def _bears(kind: str, state: str, trust: str, job: str | None, author: str | None) -> bool:
-    if kind == EPISODE:  # its prompt; one of which nothing came may correct something all the same
+    if kind == EPISODE:  # its prompt; one without an outcome may still correct something
         return state in (ACTIVE, OPEN) and author in (None, "typed")
     return kind in KINDS and state == ACTIVE and trust in MAY_RULE and job is None
 
@@ -103,10 +103,10 @@ def claims_of(
 
 
 def _parts(prompt: str) -> tuple[str, str]:
-    """Return a prompt without what was pasted into it, and one with only what was passed on.
+    """Return a prompt without its pasted parts, and one with only the parts passed on.
 
-    Both have its length. Passed on is a line after a colon. Quotations stay, and of such a line
-    what its writer calls a change: "Change of plans: ..."
+    Both have its length. A part passed on is a line after a colon. Quotations stay, as does such a
+    line if its writer calls it a change: "Change of plans: ..."
     """
     typed, passed = list(prompt), list(re.sub(r"[^\n]", " ", prompt))
     before = ""
@@ -114,7 +114,7 @@ def _parts(prompt: str) -> tuple[str, str]:
         text = prompt[part.start : part.end]
         is_line = part.place == "after" and "\n" not in text
         is_own = part.author == "typed" or part.place == "quotation"
-        # a change that nobody else reports: what stands before the colon announces it
+        # a change of the writer's own: the words before the colon announce it
         if not is_own and not (
             is_line and announces(parse(before.strip())) and _REPORTED.search(before) is None
         ):
@@ -131,7 +131,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     rows: list[Said] = []
     links: list[Link] = []
     every = _all_claims(inputs.tables["memories"], old)
-    # each is added as soon as it is made, for what it says was just taken apart
+    # each is added as soon as it is made, while its parsed text is cached
     for project, its in groupby(every, lambda statement: statement.project):
         start = len(rows)
         before, links_before = old.projects.get(project, ([], {}))
@@ -159,7 +159,7 @@ def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def _restored(inputs: Inputs, previous: Previous | None) -> pa.Table:
-    """Return the memories restored by `mnemolog restore`, and the moment of the last time."""
+    """Return the memories restored by `mnemolog restore`, and the latest moment of each."""
     restored: dict[str, int] = {}
     if previous is not None:
         restored = {row["id"]: row["at"] for row in previous.tables["restored"].to_pylist()}
@@ -172,7 +172,7 @@ def _restored(inputs: Inputs, previous: Previous | None) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Earlier:
-    """What an earlier build found: claims by memory, and the links of each project."""
+    """An earlier build's claims by memory, and the links of each project."""
 
     by_memory: dict[tuple[str, int], list[Said]]
     projects: dict[str, tuple[list[Said], dict[int, list[Link]]]]
@@ -203,7 +203,7 @@ class _Earlier:
 
 
 def rows_by_project(tables: Tables) -> dict[str, range]:
-    """Return the rows of CLAIMS by their project, which stand together."""
+    """Return the rows of CLAIMS by their project; those of a project are adjacent."""
     rows: dict[str, range] = {}
     start = 0
     for project, some in groupby(tables["claims"].column("project").to_pylist()):
@@ -219,7 +219,7 @@ def read_claims(tables: Tables, rows: range | None = None) -> list[Said]:
 
 
 def read_links(tables: Tables, newer: range | None = None) -> list[Link]:
-    """Return rows of LINKS, by default all, else those whose newer claim is one of some rows."""
+    """Return rows of LINKS, by default all, else those with their newer claim in some rows."""
     table = tables["links"]
     if newer is not None:
         places = column_view(table, "newer")
@@ -230,7 +230,7 @@ def read_links(tables: Tables, newer: range | None = None) -> list[Link]:
 
 
 def _all_claims(memories: Tables, old: _Earlier) -> Iterator[Said]:
-    """Yield all claims, by project and there in the order in which they were made."""
+    """Yield all claims, by project and then in the order in which they were made."""
     kinds, states = (column_view(memories["columns"], name) for name in ("kind", "state"))
     wanted = np.isin(kinds, [MEMORY_KINDS.index(kind) for kind in KINDS])
     wanted &= np.isin(states, [STATES.index(ACTIVE), STATES.index(OPEN)])

@@ -1,9 +1,9 @@
 """
-The projection `statement_weights`: how much each statement of the user matters, by its text.
+The projection `statement_weights`: the weight of each statement of the user, by its text.
 
-Of a statement the classifier says how likely it is to last beyond its prompt; what the user said
-again in another session, in whatever words, matters more. Counts of what was followed are those of
-`lessons`; readers add them up (`weigh`). A statement that is not in the table yet is read by
+The classifier gives the probability that a statement lasts beyond its prompt; a statement that the
+user repeated in another session, in any words, matters more. The counts of followed statements are
+those of `lessons`; readers add them (`weigh`). A statement that is not in the table yet is read by
 `read_lasting`, so the tail's weigh as much.
 """
 
@@ -29,12 +29,12 @@ WEIGHTS = pa.schema(
     [
         ("document", pa.int32()),
         ("lasting", pa.float64()),  # probability that the text holds beyond its prompt
-        ("restated", pa.int32()),  # other sessions in which the same was said
+        ("restated", pa.int32()),  # other sessions with the same statement
         ("routine", pa.int32()),  # other sessions with a text of the same form about other things
     ]
 )
 
-SAME = 0.6  # cosine of the words of two statements, rare ones counting more, that say the same
+SAME = 0.6  # cosine of the words of two equal statements, rare ones counting more
 RAREST = 6  # words of a statement by which others are looked up
 FORM = 0.35  # of the words of two statements that have one form
 MOST = 50  # statements of one word, or pair of words, that another is compared with: the newest
@@ -65,7 +65,7 @@ def read_lasting(text: str) -> float:
 
 
 def lasting_sentences(text: str, least: float) -> list[Said]:
-    """Return the sentences of a statement that last, in order; the likeliest where none does."""
+    """Return the lasting sentences of a statement, in order; the likeliest if there are none."""
     sentences = prompt_classifier.read(text)
     lasting = [sentence for sentence in sentences if sentence.lasts >= least]
     return lasting or sorted(sentences, key=lambda sentence: -sentence.lasts)[:1]
@@ -78,8 +78,7 @@ def _count_alike(texts: Sequence[str], scopes: Sequence[Scope]) -> tuple[list[in
     """Return the numbers of other sessions of its project with the same statement, and with one of
     the same form about other things, [texts] each.
 
-    "Comments on the PR: rename X, split Y" of each week is a chore, however much it sounds like a
-    rule.
+    A weekly "Comments on the PR: rename X, split Y" is a chore, even if it sounds like a rule.
     """
     terms = [frozenset(tokenizer.terms(text)) for text in texts]
     frequency = Counter(term for some in terms for term in some)
@@ -108,7 +107,7 @@ def _count_sessions(
     filed: Sequence[Iterable[str]],
     is_alike: Callable[[int, int], bool],
 ) -> list[int]:
-    """Return the number of other sessions of its project with an alike text, [texts]; only texts
+    """Return the number of other sessions of its project with a similar text, [texts]; only texts
     `filed` under one of its `keys` are compared.
     """
     places: dict[str, list[int]] = defaultdict(list)
@@ -128,7 +127,7 @@ def _count_sessions(
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """A row of WEIGHTS; a statement that is in none was said once."""
+    """A row of WEIGHTS; a statement without one was made once."""
 
     lasting: float
     restated: int = 0

@@ -1,11 +1,10 @@
 """
 The graph of a BERT encoder in ONNX, for models that ship bare weights.
 
-The layers are those of Devlin et al. 2019, https://arxiv.org/abs/1810.04805. Where the weights come
-from is said by `Weights`. From a folder's `model.safetensors` the graph takes token numbers
-[texts, tokens] of texts of one length and gives their last hidden states: nothing is padded, so
-there is no mask. It has some 30 KB: every weight stays in the safetensors file, and the graph says
-at which byte it lies.
+The layers are those of Devlin et al. 2019, https://arxiv.org/abs/1810.04805. `Weights` supplies the
+weights. From a folder's `model.safetensors` the graph takes token numbers [texts, tokens] of texts
+of one length and returns their last hidden states: nothing is padded, so there is no mask. It has
+some 30 KB: every weight stays in the safetensors file, and the graph has its byte offset.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ _ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 
 
 class BertConfig(msgspec.Struct, frozen=True):
-    """What `config.json` says of the encoder's shape."""
+    """The encoder's shape, from `config.json`."""
 
     model_type: str
     hidden_size: int
@@ -40,7 +39,7 @@ class BertConfig(msgspec.Struct, frozen=True):
 
 
 def build_bert_graph(folder: Path) -> bytes:
-    """Return the model as ONNX bytes; raise EmbedderError where it is no BERT we know."""
+    """Return the model as ONNX bytes; raise EmbedderError if it is no BERT we know."""
     try:
         config = msgspec.json.decode((folder / "config.json").read_bytes(), type=BertConfig)
     except (OSError, msgspec.MsgspecError) as error:
@@ -60,7 +59,7 @@ def build_bert_graph(folder: Path) -> bytes:
 
 
 class Weights(Protocol):
-    """Where a graph's weights come from; names are those of BERT in transformers."""
+    """The source of a graph's weights; names are those of BERT in transformers."""
 
     def tensor(self, graph: "Graph", name: str) -> str:
         """Add a weight of 32-bit floats; return its value's name. Raise EmbedderError."""
@@ -104,7 +103,7 @@ class Graph:
         return name
 
     def array(self, name: str, values: npt.NDArray[Any]) -> str:
-        """Return the name of a constant of any shape whose bytes lie in the graph."""
+        """Return the name of a constant of any shape whose bytes are in the graph."""
         kind = self._helper.np_dtype_to_tensor_dtype(values.dtype)
         self.initializers[name] = self._helper.make_tensor(
             name, kind, values.shape, np.ascontiguousarray(values).tobytes(), raw=True

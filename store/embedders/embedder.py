@@ -1,9 +1,9 @@
 """
-Embedder: turns texts into unit vectors; `make_embedder` makes the one that a setting names.
+Embedder: turns texts into unit vectors; `make_embedder` makes the one named by a setting.
 
-`lexical` needs no download and is the default. The others, one a file of store/embedders, are
-imported where they are chosen. A model that is not there is no reason to end: its place is taken by
-one that does not answer, so that recall goes on by words and a build keeps the vectors there are.
+`lexical` needs no download and is the default. The others, one per file of store/embedders, are
+imported if chosen. A missing model does not stop the program: it is replaced by one that does not
+answer, so that recall continues by words and a build keeps the existing vectors.
 """
 
 from collections.abc import Sequence
@@ -31,34 +31,34 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """0 where it is not known, because the model never answered."""
+        """The dimension of the vectors; 0 if unknown, because the model never answered."""
 
     @property
     def is_cheap(self) -> bool:
-        """True if a text costs so little that what was just written is embedded while one waits."""
+        """Whether embedding is cheap enough to embed new memories during a recall."""
 
     @property
     def is_local(self) -> bool:
-        """True if a text gives the same bits every time and sends nothing anywhere."""
+        """Whether a text gives the same bits every time and is never sent anywhere."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return unit vectors [n, dimension]; a text with nothing in it gives zeros.
 
-        Raise EmbedderError where the model does not answer.
+        Raise EmbedderError if the model does not answer.
         """
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """The same for what is asked: some models put another prefix before it."""
+        """Return the vectors of queries: some models use another prefix for them."""
 
     def knows(self, text: str) -> bool:
-        """True if the model knows the script of most of the text; else its vector says nothing.
+        """Return True if the model knows the script of most of the text; else its vector is noise.
 
-        True where nothing is known of the model. It takes microseconds once the model is loaded.
+        True for a model about which nothing is known. Takes microseconds once the model is loaded.
         """
 
 
 class SilentEmbedder(msgspec.Struct, frozen=True):
-    """A model that is not there: what is known of it, and why it does not answer."""
+    """An unavailable model: its known properties and the reason for its failure."""
 
     model: str
     dimension: int
@@ -79,9 +79,9 @@ class SilentEmbedder(msgspec.Struct, frozen=True):
 def make_embedder(name: str, home: Path | None = None, *, while_asked: bool = False) -> Embedder:
     """Return the embedder a setting names; raise ConfigError for a name of no known form.
 
-    `home` is where it keeps what it makes and learns; without one it does so at every start.
-    `while_asked`: somebody waits for the answer, so a remote model gets little time and one try;
-    and it is a server that asks, so little is kept at hand.
+    `home` is the folder for its prepared files and measured facts; without one they are made at
+    every start. `while_asked` is for a server whose caller waits for the answer: a remote model
+    gets little time and one try, and caches are small.
     """
     kind, _, rest = name.partition(":")
     if name == "lexical":

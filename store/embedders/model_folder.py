@@ -19,7 +19,7 @@ _SAMPLES, _SAMPLE = 256, 4_096  # blocks and their bytes: 1 MiB of a file of any
 def find_folder(named: str, files: Sequence[str]) -> Path:
     """Return the folder a setting names: a path with a / in it, or a package that ships a model.
 
-    Of a package, the folder that holds the first of `files` that is found, at most one level down.
+    For a package, the first folder with one of `files`, at most one level down.
     The package is looked for and never imported: its own code may load far more than its weights.
     """
     path = Path(named).expanduser()
@@ -38,14 +38,14 @@ def find_folder(named: str, files: Sequence[str]) -> Path:
 def _package(named: str) -> list[Path]:
     if not named.isidentifier():
         return []
-    # the working directory is whatever the user stands in: it ships no model of ours
+    # the working directory is the user's, not a source of our models
     spec = PathFinder.find_spec(named, [place for place in sys.path if place])
     places = spec.submodule_search_locations if spec else None
     return [path for place in places or () if (path := Path(place)).is_dir()]
 
 
 def model_name(named: str) -> str:
-    """Return the last part of what a setting names, for a model's id."""
+    """Return the last part of a setting's path, for a model's id."""
     return Path(named).expanduser().absolute().name
 
 
@@ -64,7 +64,7 @@ def load_tokenizer(path: Path) -> Any:
 
 
 def read_settings(path: Path, kind: type[Any]) -> Any:
-    """Return a settings file of the model; its defaults where there is none."""
+    """Return a settings file of the model, or the defaults if there is none."""
     if not path.is_file():
         return kind()
     try:
@@ -102,7 +102,7 @@ def folder_digest(weights: Path, small: Sequence[Path]) -> str:
     return total.hexdigest()
 
 
-# A safetensors file: the length of a JSON header, the header that says where each tensor lies, the
+# A safetensors file: the length of a JSON header, the header with the place of each tensor, the
 # bytes. Nothing is copied: a tensor views the mapped file.
 #
 # Format: https://huggingface.co/docs/safetensors.
@@ -112,7 +112,7 @@ _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4",
 
 
 class Tensor(msgspec.Struct, frozen=True):
-    """Where one tensor lies; `start` counts bytes from the file's beginning."""
+    """The place of one tensor; `start` counts bytes from the file's beginning."""
 
     dtype: str  # as the format names it: F32, F16, BF16, I64 ...
     shape: tuple[int, ...]
@@ -127,7 +127,7 @@ class _Entry(msgspec.Struct):
 
 
 def tensor_header(path: Path) -> Mapping[str, Tensor]:
-    """Return every tensor of the file by name; raise EmbedderError where it is no such file."""
+    """Return every tensor of the file by name; raise EmbedderError for another kind of file."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

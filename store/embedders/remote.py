@@ -1,9 +1,9 @@
 """
-A model behind litellm: Ollama, OpenAI, OpenRouter, Voyage, or whatever speaks like one of them.
+A model behind litellm: Ollama, OpenAI, OpenRouter, Voyage, or a server with one of their APIs.
 
-Where it listens and with which key are litellm's own variables (OLLAMA_API_BASE, OPENAI_API_KEY,
-OPENAI_BASE_URL ...). litellm's messages may quote a key, so none is passed on: what went wrong is
-said in our own words. https://docs.litellm.ai/docs/embedding/supported_embedding
+Its address and key are litellm's own variables (OLLAMA_API_BASE, OPENAI_API_KEY, OPENAI_BASE_URL
+...). litellm's messages may quote a key, so none is passed on: errors are reported in our own
+words. https://docs.litellm.ai/docs/embedding/supported_embedding
 """
 
 import os
@@ -27,7 +27,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long one request may take, and the pauses before it is tried again."""
+    """The timeout of one request, and the pauses before it is tried again."""
 
     timeout_s: float
     pauses_s: tuple[float, ...] = ()
@@ -42,7 +42,7 @@ class _Refused(EmbedderError):
 
 
 class RemoteEmbedder:
-    """One of litellm's models. Its dimension is learned from its first answer, and held to."""
+    """One of litellm's models. Its dimension is fixed by its first answer."""
 
     is_cheap = False
     is_local = False
@@ -98,7 +98,7 @@ class RemoteEmbedder:
         return self._embed_or_halve(texts)
 
     def _embed_or_halve(self, texts: list[str]) -> Matrix:
-        """Return the vectors; what is refused is halved, first in number, then in length."""
+        """Return the vectors; refused texts are halved, first in number, then in length."""
         try:
             return self._validate(self._request(texts), len(texts))
         except _Refused:
@@ -113,7 +113,7 @@ class RemoteEmbedder:
 
     def _request(self, texts: list[str]) -> Any:
         litellm = _litellm()
-        from openai import OpenAIError  # what all of litellm's errors are
+        from openai import OpenAIError  # the base of all litellm errors
 
         try:
             return litellm.embedding(
@@ -144,7 +144,7 @@ class RemoteEmbedder:
             ) from None
 
     def _validate(self, answer: Any, count: int) -> Matrix:
-        """Return the answer's vectors at length 1; raise EmbedderError where it holds none such."""
+        """Return the answer's vectors at length 1; raise EmbedderError if they are not valid."""
         try:
             data = sorted(answer.data, key=itemgetter("index"))
             vectors = np.array([item["embedding"] for item in data], np.float32)
@@ -169,7 +169,7 @@ class RemoteEmbedder:
 
 
 def dollars(name: str, characters: int) -> float | None:
-    """Return the price of embedding so many characters by litellm's list; None: not listed."""
+    """Return the price of embedding `characters` by litellm's list; None: not listed."""
     prices = _litellm().model_cost
     listed = prices.get(name) or prices.get(name.partition("/")[2]) or {}
     price = listed.get("input_cost_per_token")

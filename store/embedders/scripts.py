@@ -1,11 +1,11 @@
 """
-Scripts: which writing systems a model knows, by the pieces of its vocabulary.
+Scripts: the writing systems a model knows, by the pieces of its vocabulary.
 
 A vocabulary learned from a script's texts has hundreds of pieces of several of its letters; of a
 script that its model never read, it has single letters at most: MiniLM has 14,000 of Latin, 8 of
-Cyrillic and none of Han. Vectors of such a text say nothing. Chinese vocabularies may hold every
-character alone, so many single ones count as well. A script is the first word of its letters'
-Unicode names. Languages of one script cannot be told apart like this.
+Cyrillic and none of Han. Vectors of such a text are meaningless. Chinese vocabularies may contain
+every character alone, so many single ones count as well. A script is the first word of its letters'
+Unicode names. Languages of one script cannot be distinguished this way.
 """
 
 import unicodedata
@@ -19,7 +19,7 @@ _ALWAYS = "LATIN"  # every vocabulary has ASCII words
 
 
 class _ScriptOf(dict[str, str]):
-    """The script of a character; empty where it is no letter."""
+    """The script of a character; empty if it is no letter."""
 
     def __missing__(self, character: str) -> str:
         name = unicodedata.name(character, "") if character.isalpha() else ""
@@ -43,7 +43,7 @@ def known_scripts(pieces: Iterable[str]) -> frozenset[str]:
 
 
 def is_known(text: str, scripts: Collection[str]) -> bool:
-    """True if most of the text's first letters are of the scripts; true where it has none."""
+    """Return True if most of the text's first letters are of the scripts, or it has no letters."""
     if text.isascii():
         return _ALWAYS in scripts
     of_text = [script for letter in text[:_SAMPLE] if (script := _script_of[letter])]

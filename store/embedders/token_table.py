@@ -32,13 +32,13 @@ class _Config(msgspec.Struct, frozen=True):
 
 
 class TableEmbedder:
-    """A table in a folder; every vector it gives has length 1, whatever its `normalize` says."""
+    """A table in a folder; its vectors always have length 1, even if its `normalize` is false."""
 
     is_cheap = True
     is_local = True
 
     def __init__(self, named: str) -> None:
-        """Raise EmbedderError where the folder holds no table."""
+        """Raise EmbedderError if the folder contains no table."""
         folder = model_folder.find_folder(named, FILES)
         weights = next((folder / name for name in FILES if (folder / name).is_file()), None)
         if weights is None:

@@ -26,9 +26,9 @@ class Unigram:
         unknown: int,
         characters: Mapping[int, str] | None = None,
     ) -> None:
-        """`characters` says what code points are replaced by; `unknown` is a piece's number.
+        """`characters` maps code points to their replacements; `unknown` is a piece's number.
 
-        Pieces in angle brackets, as `<s>`, are the model's own signs and match no text.
+        Pieces in angle brackets, such as `<s>`, are the model's own tokens and match no text.
         """
         self.pieces = {
             piece: number

@@ -1,10 +1,10 @@
 """
-Capped files: what another program packed or wrote as JSON, read in pieces and never past a cap.
+Capped files: compressed files and JSON of other programs, read in pieces and never past a cap.
 
-A few kilobytes can unpack to gigabytes, and a few megabytes of JSON decode to as many hundred. So
-whatever unpacks to more than MOST_RATIO times its size or more than MOST_BYTES is refused; a zip is
-read by its members, its directory too under a cap; a list of JSON is read one element at a time.
-Packing is known by the first bytes: RFC 1952, RFC 8878, and APPNOTE.TXT of PKWARE.
+A few kilobytes can unpack to gigabytes, and a few megabytes of JSON decode to as many hundred. So a
+file that unpacks to more than MOST_RATIO times its size or more than MOST_BYTES is refused; a zip
+is read by its members, its directory too under a cap; a list of JSON is read one element at a time.
+Packing is recognised by the first bytes: RFC 1952, RFC 8878, and APPNOTE.TXT of PKWARE.
 """
 
 import gzip
@@ -40,7 +40,7 @@ _BAD_ZIP = (*_BROKEN, zipfile.BadZipFile, zlib.error, struct.error)
 
 
 def is_crowded(raw: bytes | bytearray) -> bool:
-    """Return whether JSON has so many values that decoding it would fill the memory."""
+    """Return True if JSON has so many values that decoding it would fill the memory."""
     return len(raw) > _PIECE and (
         raw.count(b"{") + raw.count(b"[") > MOST_VALUES or raw.count(b",") > MOST_ITEMS
     )
@@ -48,9 +48,9 @@ def is_crowded(raw: bytes | bytearray) -> bool:
 
 @contextmanager
 def open_capped(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file, unpacked where it is gzip or zstd.
+    """Open a file, unpacked if it is gzip or zstd.
 
-    Raise OSError as the disk does; reading raises SourceError for what cannot be unpacked.
+    Raise OSError for disk errors; reading raises SourceError for data that cannot be unpacked.
     """
     with path.open("rb") as file:
         first = file.peek(len(_ZSTD))
@@ -67,10 +67,10 @@ def open_capped(path: Path) -> Iterator[io.BufferedReader]:
 
 
 class CappedZip:
-    """A zip from outside; all that is read of its members counts against one budget."""
+    """A zip from outside; all reads of its members count against one budget."""
 
     def __init__(self, path: Path) -> None:
-        """Open it; raise SourceError where it is none or lists too many files."""
+        """Open it; raise SourceError if it is not a zip or lists too many files."""
         self._path, size = path, path.stat().st_size
         self._budget = _Budget(str(path), lambda: size)
         file = SmallReads(path, MOST_INDEX)
@@ -95,7 +95,7 @@ class CappedZip:
         return self._zip.infolist()
 
     def open(self, member: zipfile.ZipInfo) -> io.BufferedReader:
-        """Open a member, unpacked once more where it is itself gzip; raise SourceError."""
+        """Open a member, unpacked once more if it is itself gzip; raise SourceError."""
         place = f"{member.filename!a:.200} in {self._path}"
         if member.compress_type not in PACKINGS or member.flag_bits & 1:
             raise SourceError(
@@ -133,9 +133,9 @@ def json_elements(
 ) -> Iterator[bytes]:
     """Yield the objects of a JSON list in order, as they are written; one at a time is in memory.
 
-    An element that is longer, or has too many values, is left out and `on_skip` gets a sentence on
-    it. What an element holds is not checked. Raise SourceError for what is no whole list of
-    objects.
+    An element that is longer than `longest`, or has too many values, is skipped and reported in a
+    sentence to `on_skip`. The contents of elements are not checked. Raise SourceError unless the
+    file is a whole list of objects.
     """
     import numpy as np  # not for a command that imports nothing
 
@@ -147,7 +147,7 @@ def json_elements(
     chunk, rest = file.read(_CHUNK).removeprefix(b"\xef\xbb\xbf"), b""
     while chunk:
         plain = _ESCAPE.sub(b"..", chunk)
-        rest = b"\\" if plain.endswith(b"\\") else b""  # what it escapes is in the next chunk
+        rest = b"\\" if plain.endswith(b"\\") else b""  # the escaped character is in the next chunk
         codes = np.frombuffer(plain, np.uint8, len(plain) - len(rest))
         inside = (np.cumsum(codes == ord('"'), dtype=np.int32) + in_text) & 1
         step = np.where(inside, 0, steps[codes])
@@ -196,7 +196,7 @@ class _Source(Protocol):
 
 
 class _Budget:
-    """How much may be unpacked of a file, of which `packed` bytes were read by now."""
+    """The unpacking budget of a file, of which `packed` bytes were read so far."""
 
     def __init__(self, place: str, packed: Callable[[], int]) -> None:
         self._place, self._packed, self._count = place, packed, 0
@@ -214,7 +214,7 @@ class _Budget:
 
 
 class _Counted(io.RawIOBase):
-    """A file, and how much was read of it; a pipe cannot tell."""
+    """A file that counts the bytes read from it; a pipe cannot."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Capped(io.RawIOBase):
-    """What a packed source holds, for as long as it is no bomb."""
+    """The contents of a packed source, until the budget is exceeded."""
 
     def __init__(self, budget: _Budget, source: _Source, place: str) -> None:
         super().__init__()

@@ -2,10 +2,10 @@
 Settings, and the only reader of the environment and of settings files.
 
 Layers, later ones win: the defaults below, `<home>/config.toml`, the project's `.mnemolog.toml`,
-`MNEMOLOG_*` variables. A project's file comes with other people's code, so it may only set what
-cannot reach another memory, and never a secret; of `record` it can only take kinds away, and a
-project that no remote of its repository bears holds only with the user's consent. There may be one
-in every folder from the repository's root down, the nearer one wins.
+`MNEMOLOG_*` variables. A project's file comes with other people's code, so it cannot set anything
+that reaches another memory, and never a secret; it can only remove kinds from `record`, and a
+project name that matches no remote of its repository needs the user's consent. Every folder from
+the repository's root down may have one, the nearer one wins.
 """
 
 import math
@@ -28,10 +28,10 @@ from store.home.files import replace_file
 DEFAULT_TENANT = "default"
 
 
-# Profiles: which signals order the candidates, and how much each weighs.
+# Profiles: the signals that order the candidates, and the weight of each.
 #
 # `wal` and `match` are those of Pali (https://github.com/pali-mem/pali) with its default weights;
-# only their proportions count. `balanced` is our own: by how much a prior may change a score.
+# only their proportions count. `balanced` is our own: the most by which a prior may change a score.
 
 Profile = Literal["balanced", "wal", "match"]
 Weight = Annotated[float, msgspec.Meta(ge=0.0)]
@@ -39,7 +39,9 @@ Bound = Annotated[float, msgspec.Meta(ge=0.0, le=0.25)]
 
 
 def _check_weights(weights: msgspec.Struct) -> None:
-    """Raise ValueError, which msgspec reports with the table's name, for weights of no order."""
+    """Raise ValueError, which msgspec reports with the table's name, for weights that give no
+    order.
+    """
     values = msgspec.structs.astuple(weights)
     if not any(values) or math.inf in values:
         raise ValueError("weights must be finite, and one at least over 0")
@@ -66,7 +68,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Balanced(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The greatest share of its score that each prior may add to a memory, or take; 0 is off."""
+    """The greatest share of its score that each prior may add to a memory or take; 0 is off."""
 
     importance: Bound = 0.025
     usefulness: Bound = 0.025
@@ -85,14 +87,14 @@ class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.asdict(chosen)
 
 
-# what of a session is written to the log; docs/agents.md says what each kind covers
+# the parts of a session written to the log; docs/agents.md describes each kind
 RecordKind = Literal["prompts", "commands", "outputs", "words"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
 
-# what a rule of the user's does to a tool that it forbids: is said to the model, makes the host ask
-# its user, or keeps the tool from being used
+# the effect of a user's rule on a forbidden tool: tell the model, make the host ask its user, or
+# block the tool
 Enforce = Literal["advise", "ask", "deny"]
-EVERYWHERE = "*"  # in a table of projects: those it does not name
+EVERYWHERE = "*"  # in a table of projects: all others
 
 PROJECT_FILE = ".mnemolog.toml"
 # settings of earlier versions: still read, without effect
@@ -107,13 +109,13 @@ ModelUse = Literal["consolidate", "distill", "facts", "importance", "judge", "qu
 
 
 class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which language models jobs may ask, and what for at most; `[llm]` in config.toml.
+    """The language models that jobs may call, and their limits; `[llm]` in config.toml.
 
     A model is named as litellm names it ("openai/gpt-5-mini", "ollama/llama3"), or is "claude-code"
-    or "codex", with "/MODEL" or without: that program is asked, with the login there. A tier that
-    is not set takes the next cheaper one, else the next dearer; with none, no model is asked. Keys
-    are never kept here: the provider's own variable (OPENAI_API_KEY) is read. A limit of 0 is none.
-    What is in `rules_only` goes by rules alone and asks no model.
+    or "codex", with "/MODEL" or without: that program is called, with the user's login. A tier that
+    is not set uses the next cheaper one, else the next dearer; if none is set, no model is called.
+    Keys are never stored here: the provider's own variable (OPENAI_API_KEY) is read. A limit of 0
+    is none. The uses in `rules_only` go by rules alone and call no model.
     """
 
     cheap: str = ""
@@ -134,15 +136,15 @@ class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any((self.cheap, self.balanced, self.expensive))
 
     def may_serve(self, use: str) -> bool:
-        """Return whether a model is set, and may be asked for a job or by a command."""
+        """Return True if a model is set and may be used for a job or a command."""
         return self.is_set and use not in self.rules_only
 
 
 class Qdrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A Qdrant server that gets a copy of the vectors at each build; `[qdrant]` in config.toml.
 
-    None without a `url`. Recall asks it where `recall` is set, and waits `timeout_s` at most. Its
-    key is never kept here: QDRANT_API_KEY is read.
+    None without a `url`. If `recall` is set, recall queries it and waits `timeout_s` at most. Its
+    key is never stored here: QDRANT_API_KEY is read.
     """
 
     url: str = ""
@@ -164,8 +166,8 @@ class Neo4j(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A Neo4j server that gets a copy of the entity graph and the facts at each build; `[neo4j]` in
     config.toml.
 
-    None without a `url`; without a `database` the server's default one is taken. The password is
-    never kept here: NEO4J_PASSWORD is read, and without it none is sent.
+    None without a `url`; without a `database` the server's default is used. The password is never
+    stored here: NEO4J_PASSWORD is read, and without it none is sent.
     """
 
     url: str = ""
@@ -178,10 +180,10 @@ class Neo4j(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two ways to answer that are tried against each other; `[trial]` in config.toml, which
-    `mnemolog plans trial` writes. None without a `plan`.
+    """Two configurations of recall that are tried against each other; `[trial]` in config.toml,
+    which `mnemolog plans trial` writes. None without a `plan`.
 
-    `set` are the settings of the other way, as `--set` takes them.
+    `set` holds the settings of the other configuration, as `--set` takes them.
     """
 
     plan: str = ""
@@ -189,8 +191,8 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: tuple[str, ...] = ()
 
     def other_choices(self, choices: "Choices", now: int) -> "Choices | None":
-        """Return the settings of the other way at a moment, microseconds UTC; None where nothing is
-        tried.
+        """Return the settings of the other configuration at a moment, microseconds UTC; None
+        without a trial.
         """
         if not self.plan or (self.until and now >= self.until.timestamp() * 1e6):
             return None
@@ -199,7 +201,7 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set, each with its default."""
+    """The user's settings, with their defaults."""
 
     tenant: str = DEFAULT_TENANT
     project: str | None = None
@@ -214,29 +216,30 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     qdrant: Qdrant = Qdrant()
     neo4j: Neo4j = Neo4j()
     trial: Trial = Trial()
-    # how often a recall that is recorded tries what the router does not hold best; 0: never
+    # how often a recorded recall tries an action that the router does not rate best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
-    # the share of new sessions that are told nothing unasked, to compare: `mnemolog trial holdout`
+    # the share of new sessions that get no context unasked, for comparison: `mnemolog trial
+    # holdout`
     holdout: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
-    # the server starts a build once this many events wait in the tail and nobody asks; 0: never
+    # the server starts a build once this many events are in the tail and it is idle; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
-    # what the user says that lasts is kept at once, as a quote
+    # lasting statements of the user are recorded at once, as quotes
     remember_words: bool = True
-    # what of a session is recorded; none: nothing is, and nothing is said unasked
+    # the recorded parts of a session; none: nothing is recorded, and no context is given unasked
     record: tuple[RecordKind, ...] = RECORD_KINDS
-    # what becomes of a tool that a rule of the user's forbids; a table says it by project
+    # the effect of a user's rule on a forbidden tool; a table sets it by project
     enforce: Enforce | dict[str, Enforce] = "advise"
-    # episodes older than this are erased, what was learnt from them stays; 0: kept for ever
+    # episodes older than this are erased, memories learnt from them stay; 0: kept for ever
     episodes_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
-    # where all that the home's logs say is sent as they grow, a folder or s3://BUCKET/FOLDER
+    # where the home's logs are replicated as they grow, a folder or s3://BUCKET/FOLDER
     replica: str = ""
     # whether Dagster's pages quote memories; its records are kept for weeks
     dagster_texts: bool = False
-    # a server that was started in the background ends after so long unasked; 0: never
+    # a server started in the background ends after this long without a request; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 
     def enforcement(self, project: str) -> Enforce:
-        """Return what a rule does in a project ("" is none) to a tool that it forbids."""
+        """Return the effect of a rule in a project ("" is none) on a tool that it forbids."""
         if isinstance(self.enforce, str):
             return self.enforce
         named = (
@@ -246,7 +249,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def answers_by(self) -> str:
-        """A digest of what decides how a recall is answered: where it is the same, so are they."""
+        """A digest of the settings that decide answers: if it is equal, so are the answers."""
         deciding = {
             name: value
             for name, value in msgspec.to_builtins(self).items()
@@ -255,7 +258,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sha256(msgspec.json.encode(deciding, order="deterministic")).hexdigest()[:16]
 
 
-# what a plan may change: past recalls, asked again, tell what becomes of answers
+# the settings a plan may change: replaying past recalls shows their effect
 PLANNED = ("embedder", "fusion", "min_confidence", "profile", "profiles", "top_k")
 _DECIDING_NO_ANSWER = frozenset(
     "tenant project port llm build_after idle_exit_s record enforce episodes_days "
@@ -264,21 +267,21 @@ _DECIDING_NO_ANSWER = frozenset(
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings of one process, and where each came from."""
+    """The settings of one process, and their origins."""
 
     home: Path
     choices: Choices = msgspec.field(default_factory=Choices)
     origin: Mapping[str, str] = {}
-    # what the environment wants recorded, before a project's file takes kinds away
+    # the kinds that the environment records, before a project's file removes any
     own_record: tuple[RecordKind, ...] | None = None
-    # why the project that a repository's file names is not taken; "" where none is ignored
+    # why the project named in a repository's file is ignored; "" if none is
     ignored_project: str = ""
-    # a line for each variable that looks like a setting and is none
+    # a line for each unknown variable that looks like a setting
     unknown_variables: tuple[str, ...] = ()
 
     @property
     def removed(self) -> list[str]:
-        """Return a line for each setting that is set and was removed: where it is, and why."""
+        """Return a line for each removed setting still in use: its place, and the reason."""
         return [
             f"`{name}` in {self.origin[name]} has no effect: {why}"
             for name, why in REMOVED.items()
@@ -303,12 +306,12 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def server_try(self) -> Path:
-        """There since a hook began to start a server, until one has come up."""
+        """Exists from when a hook begins to start a server until one has come up."""
         return self.home / "server.try"
 
     @property
     def server_breaker(self) -> Path:
-        """There since a hook waited in vain, until a server answers one in time."""
+        """Exists from when a hook waited in vain until a server answers one in time."""
         return self.home / "server.breaker"
 
     @property
@@ -333,7 +336,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
-    """Return the settings with some changed by hand; raise ConfigError naming what is wrong.
+    """Return the settings with some changed by hand; raise ConfigError naming the error.
 
     `profiles.wal.recency` names a key of a table.
     """
@@ -360,7 +363,7 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
 def setting(choices: Choices, key: str) -> Any:
     """Return the value of a setting, as TOML has it; `profiles.wal.recency` is one of a table.
 
-    Raise ConfigError for a setting there is not.
+    Raise ConfigError for an unknown setting.
     """
     value: Any = msgspec.to_builtins(choices)
     for part in key.split("."):
@@ -375,7 +378,7 @@ def _names() -> frozenset[str]:
 
 
 def cache_folder() -> Path:
-    """Return where what can be made again at any time is kept; it may not be there yet."""
+    """Return the folder for files that can be recreated at any time; it may not exist yet."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("mnemolog", appauthor=False))
@@ -406,8 +409,8 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
 def choices_in(settings: Settings, cwd: Path | None) -> Choices:
     """Return the choices as seen from another directory, or from none: not our own project's.
 
-    What `config.toml` says of recording, of rules and of recall is read again, as it holds from
-    when it is written. Raise ConfigError naming the file and the key.
+    Settings for recording, rules and recall are read again from `config.toml`, as they take effect
+    when written. Raise ConfigError naming the file and the key.
     """
     origin = settings.origin
     merged = {
@@ -428,15 +431,15 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
     return msgspec.convert(merged, Choices, strict=False)
 
 
-# what holds from when the user's file says it; other settings need a new process
+# take effect when the user's file is written; other settings need a new process
 _REFRESHED = (*PLANNED, "trial", "holdout", "replica")
 _AT_ONCE = ("record", "remember_words", "enforce", *_REFRESHED)
 
 
 def refresh(settings: Settings) -> Settings:
-    """Return settings with what `config.toml` says by now of what a server refreshes.
+    """Return settings with the current values in `config.toml` of those that a server refreshes.
 
-    What the environment or a project's file said stays. Raise ConfigError naming the file and the
+    Values from the environment or a project's file stay. Raise ConfigError naming the file and the
     key.
     """
     values = msgspec.to_builtins(settings.choices)
@@ -447,8 +450,8 @@ def refresh(settings: Settings) -> Settings:
 
 
 def _user_values_now(settings: Settings) -> dict[str, Any]:
-    """Return what the user's file says by now of what holds at once; nothing where it was taken
-    from our sight since it was read: then what it said holds.
+    """Return the current values in the user's file that take effect at once; empty if it has become
+    unreadable: then the old values hold.
     """
     path = settings.user_file
     try:
@@ -464,26 +467,25 @@ def _user_values_now(settings: Settings) -> dict[str, Any]:
             _check(str(path), {name: values[name]})
             current[name] = values[name]
         elif origin == str(path) and name in _REFRESHED:
-            current[name] = usual[name]  # it said so, and no longer does
+            current[name] = usual[name]  # it was set, and no longer is
     return current
 
 
 def ignore_reason(home: Path, cwd: Path | None) -> str:
-    """Return why the project that a repository's file names is not taken in a directory; "" where
-    none is ignored.
-    """
+    """Return why a repository's project name is ignored in a directory; "" if none is."""
     return _projects(home, cwd)[1]
 
 
 def project_in_files(cwd: Path) -> str | None:
-    """Return the project that the nearest file of a repository names, taken or not."""
+    """Return the project named in the nearest file of a repository, permitted or not."""
     named = [_project_file(path).get("project") for path in project_files(cwd)]
     return next((name for name in reversed(named) if name), None)
 
 
 def _projects(home: Path, cwd: Path | None) -> tuple[list[tuple[str, dict[str, Any]]], str]:
-    """Return what the files that hold in a directory say, the repository's root first, each with
-    its name; without a project that may not be taken, and with why the nearest such one is not.
+    """Return the values of the settings files for a directory, the repository's root first, each
+    with its file's name, without project names that may not be used; and why the nearest such name
+    is ignored.
     """
     by_file, ignored = [], ""
     for path in project_files(cwd):
@@ -501,9 +503,9 @@ def _projects(home: Path, cwd: Path | None) -> tuple[list[tuple[str, dict[str, A
 
 
 def project_files(cwd: Path | None) -> list[Path]:
-    """Return the settings files that hold in a directory, the repository's root first.
+    """Return the settings files for a directory, the repository's root first.
 
-    One that we may not look at is among them: reading it says why.
+    Unreadable files are included: reading them gives the reason.
     """
     root = projects.git_root(cwd) if cwd is not None else None
     if cwd is None or root is None:
@@ -515,22 +517,22 @@ def project_files(cwd: Path | None) -> list[Path]:
 
 
 def qdrant_key(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the key for a Qdrant server; None where the environment has none."""
+    """Return the key for a Qdrant server; None if the environment has none."""
     return environ.get("QDRANT_API_KEY") or None
 
 
 def neo4j_password(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the password for a Neo4j server; None where the environment has none."""
+    """Return the password for a Neo4j server; None if the environment has none."""
     return environ.get("NEO4J_PASSWORD") or None
 
 
 def wants_no_colour(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the environment asks for plain text: https://no-color.org."""
+    """Return True if the environment asks for plain text: https://no-color.org."""
     return bool(environ.get("NO_COLOR"))
 
 
 def is_off(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the environment says that this run of an agent is not recorded."""
+    """Return True if the environment turns off recording for this run of an agent."""
     return environ.get(OFF, "").strip().lower() not in _NO
 
 
@@ -545,13 +547,13 @@ def _may_be(path: Path) -> bool:
 
 
 def _record_kinds(users: Sequence[str], *projects: Mapping[str, Any]) -> list[str]:
-    """Return the kinds that the user wants recorded and no project's file takes away."""
+    """Return the kinds that the user records and no project's file removes."""
     wanted = [users, *(values["record"] for values in projects if "record" in values)]
     return [kind for kind in RECORD_KINDS if all(kind in kinds for kinds in wanted)]
 
 
 def _convert(values: Mapping[str, Any]) -> Choices:
-    """Return values as choices, without the removed ones; raise ValidationError."""
+    """Return values as choices, without removed settings; raise ValidationError."""
     current = {name: value for name, value in values.items() if name not in REMOVED}
     return msgspec.convert(current, Choices, strict=False)
 
@@ -574,8 +576,8 @@ _KINDS_OF_VALUE = {
 
 
 def _fault(where: str, values: Mapping[str, Any], text: str) -> str:
-    """Return what msgspec said of settings in the words of who wrote them: a variable's name, or a
-    file's and the setting in it, then its value and what to write instead.
+    """Return msgspec's error in the user's terms: the variable, or the file and the setting in it,
+    then its value and the expected one.
     """
     text, _, path = text.rstrip("`").partition(" - at `$")
     place = path.removeprefix(".")
@@ -608,16 +610,16 @@ def _fault(where: str, values: Mapping[str, Any], text: str) -> str:
 
 
 def keep(home: Path, values: Mapping[str, Any]) -> Path:
-    """Set some values in the user's config.toml, or take out those that are None; return the file.
+    """Set some values in the user's config.toml, or remove those that are None; return the file.
 
     `profiles.wal.recency` is a value of a table. The file's comments and order stay. Raise
-    ConfigError where it is not TOML, or a value is none for its setting; then nothing is changed.
+    ConfigError if it is not TOML, or a value is invalid; then nothing is changed.
     """
     import tomlkit  # costs 30 ms, and few commands write settings
 
     path = home / "config.toml"
     try:
-        _user_file(path)  # what is wrong with it is said in our words
+        _user_file(path)  # reports errors in our own words
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
         for key, value in values.items():
             _put(document, key.split("."), value)
@@ -632,7 +634,7 @@ def keep(home: Path, values: Mapping[str, Any]) -> Path:
 
 
 def _put(document: Any, keys: Sequence[str], value: Any) -> None:
-    """Set a value of a TOML document, or take it out; a table that is empty then goes too."""
+    """Set a value of a TOML document, or remove it; a table that becomes empty goes too."""
     key, *rest = keys
     if rest:
         if key not in document and value is not None:
@@ -648,7 +650,7 @@ def _put(document: Any, keys: Sequence[str], value: Any) -> None:
 
 
 def kept_value(home: Path, key: str) -> Any:
-    """Return what the user's config.toml sets a setting to; None where it does not."""
+    """Return the value of a setting in the user's config.toml; None if it is not set there."""
     value: Any = _user_file(home / "config.toml")
     for part in key.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -714,7 +716,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Return settings whose `record` is a list of kinds: false is none, true is all."""
+    """Return settings with `record` as a list of kinds: false is none, true is all."""
     if "record" not in values:
         return values
     record = values["record"]
@@ -737,7 +739,7 @@ def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_text(name: str, value: str) -> str | list[str]:
-    """Return a setting's value as a variable or an option has it: a list is split at commas."""
+    """Return a setting's value from a variable's or option's text: a list is split at commas."""
     if not isinstance(getattr(Choices(), name, None), tuple):
         return value
     return [text for part in value.split(",") if (text := part.strip())]

@@ -1,42 +1,41 @@
 """
-Every error mnemolog raises on purpose, in one tree, so that a caller can catch as much as it means
-to.
+Every error mnemolog raises on purpose, in one tree, so that callers can catch as much as they need.
 
 MnemologError
-├── InvalidInput            what the caller sent cannot be used: mend the call
-│   ├── InvalidName         a tenant's or project's name we refuse (`../x`)
+├── InvalidInput            the request cannot be used: fix the call
+│   ├── InvalidName         an invalid name of a tenant or project (`../x`)
 │   ├── JunkText            a text that is empty, a placeholder or our own injected block
-│   ├── InvalidCursor       a cursor that is not of this list
+│   ├── InvalidCursor       a cursor of another list
 │   ├── IdConflict          this id was already used for something else
 │   ├── IdempotencyMismatch this idempotency key came with another request
-│   ├── ChangedSince        what the caller read has changed since
-│   ├── Conflict            it is not in a state that allows this
-│   ├── PlanStale           what a plan was made from has changed since
-│   └── PlanRefused         a plan's checks failed: only force applies it
+│   ├── ChangedSince        the memory has changed since the caller read it
+│   ├── Conflict            the object is not in a state that allows this
+│   ├── PlanStale           the basis of a plan has changed since
+│   └── PlanRefused         a plan's checks failed: applying it needs force
 ├── NotFound                no such memory or tenant
-├── NeedsPerson             a person decides this, and an agent or a program asked for it
+├── NeedsPerson             an agent or a program asked for a person's decision
 ├── ConfigError             a settings file or variable that cannot be used
-├── LogError                the event log could not do it; to try again under the same ids is safe
+├── LogError                the event log failed; retrying with the same ids is safe
 │   ├── LogBusy             another process holds the log
-│   ├── LogClosed           it was closed meanwhile: its tenant was deleted, or the server ends
+│   ├── LogClosed           closed meanwhile: its tenant was deleted, or the server ends
 │   ├── LogFull             the disk is full
-│   ├── LogReadOnly         the file, folder or disk does not let us write
+│   ├── LogReadOnly         the file, folder or disk is not writable
 │   ├── LogForeign          the file is not a mnemolog log
 │   ├── LogVersion          the log was written by a newer mnemolog
 │   └── LogCorrupt          the log's own pages or an event's hash are wrong
-├── QueueFull               too much waits to be ingested; nothing of this was accepted
-├── NotReady                the server cannot take everything now
-├── SnapshotError           a derived file; always mended by a build
+├── QueueFull               too much is pending; nothing of this was accepted
+├── NotReady                the server cannot accept everything now
+├── SnapshotError           a derived file; a build always fixes it
 │   ├── SnapshotDamaged     missing, short, or its bytes do not match the manifest
-│   └── NoManifest          nothing was published yet
+│   └── NoManifest          nothing has been published yet
 ├── BuildBusy               another build of this tenant is running
 ├── BuildRefused            the checks did not pass; the last good manifest stays
-├── ModelError              a language model did not answer, or not with what was asked
-│   └── BudgetSpent         asking it once more would cost more than is allowed
-├── EmbedderError           the embedding model did not answer, or not with what was asked
-├── MirrorError             a copy that another program's server holds cannot be written
-│   └── VectorStoreError    nor searched: that of the vectors
-├── RemoteError             the place of a replica does not answer, or does not take it
+├── ModelError              a language model did not answer, or not as requested
+│   └── BudgetSpent         another call would exceed the budget
+├── EmbedderError           the embedding model did not answer, or not as requested
+├── MirrorError             a copy on another program's server cannot be written
+│   └── VectorStoreError    the copy of the vectors cannot be written or searched
+├── RemoteError             a replica's destination does not answer or accept it
 └── SourceError             an import's source, or a dataset, cannot be read
 """
 
@@ -44,7 +43,7 @@ from collections.abc import Iterable
 
 
 class MnemologError(Exception):
-    """The base of all of them. The message names the thing and the cure."""
+    """The base of all errors. The message names the thing and the fix."""
 
 
 class InvalidInput(MnemologError):
@@ -187,20 +186,20 @@ class SourceError(MnemologError):
     pass
 
 
-# A message about a word that is none of a few known ones
+# Suggestions for unknown words
 
 
 def closest(given: str, known: Iterable[str], most: int = 1, alike: float = 0.6) -> list[str]:
-    """Return the known words that `given` may be a typing error of, best first, at most `most`.
+    """Return the known words that `given` may be a misspelling of, best first, at most `most`.
 
     `alike` is the least ratio of difflib, from 0 to 1.
     """
-    from difflib import get_close_matches  # 5 ms, which only an error costs
+    from difflib import get_close_matches  # 5 ms, spent only on an error
 
     by_name = {name.casefold(): name for name in known}
     return [by_name[name] for name in get_close_matches(given.casefold(), by_name, most, alike)]
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the nearest known word; "" where none is near."""
+    """Return " Did you mean 'x'?" for the nearest known word; "" if none is near."""
     return "".join(f" Did you mean {name!r}?" for name in closest(given, known))

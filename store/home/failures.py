@@ -1,5 +1,5 @@
 """
-Failures: what went wrong where nobody looked on, kept until the same thing goes right.
+Failures: background errors, kept until the same thing succeeds.
 
 One small file for each kind of work, so that two processes never write one; there are as many as
 there are kinds. `mnemolog doctor` shows them.
@@ -13,13 +13,14 @@ import msgspec
 from store.home.files import replace_file
 from store.redaction import redact
 
-_LONGEST = 500  # characters of what was said
+_LONGEST = 500  # characters of an error
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What failed last, when (microseconds UTC), what it said, and how often since it went right.
+    """The last failure of something, its time (microseconds UTC), its error, and the number of
+    failures since the last success.
 
-    `run` is that of Dagster, where it was one.
+    `run` is the Dagster run, if it was one.
     """
 
     what: str
@@ -33,9 +34,9 @@ _decoder = msgspec.json.Decoder(Failure)
 
 
 def keep(root: Path, what: str, at: int, text: str, run: str = "") -> None:
-    """Keep that something failed, below a tenant's folder or the home; secrets are left out.
+    """Record that something failed, below a tenant's folder or the home; secrets are removed.
 
-    `what` is a name that may be a file's. The same run is counted once.
+    `what` must be usable as a file name. The same run is counted once.
     """
     path = _path(root, what)
     before = _read(path)
@@ -45,12 +46,12 @@ def keep(root: Path, what: str, at: int, text: str, run: str = "") -> None:
 
 
 def forget(root: Path, what: str) -> None:
-    """Drop what was kept of something, for it went right."""
+    """Drop the failure of something that has succeeded."""
     _path(root, what).unlink(missing_ok=True)
 
 
 def every(root: Path) -> Iterator[Failure]:
-    """Yield what failed and did not go right since, by name."""
+    """Yield the failures without a success since, by name."""
     for path in sorted((root / "failures").glob("*.json")):
         if (failure := _read(path)) is not None:
             yield failure
@@ -61,7 +62,7 @@ def _path(root: Path, what: str) -> Path:
 
 
 def _read(path: Path) -> Failure | None:
-    """Return what a file holds; one that cannot be read says that much."""
+    """Return the failure in a file; if it cannot be read, a failure that states this."""
     try:
         return _decoder.decode(path.read_bytes())
     except FileNotFoundError:

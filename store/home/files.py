@@ -1,7 +1,7 @@
 """
-Folders that are their owner's alone, and files that are there whole or not at all, even after a
-power cut: fsync the file, rename it, fsync the folder. A folder is an entry of the one above it:
-POSIX promises nothing of what lies in it before that one is fsynced too.
+Folders readable by their owner alone, and files written whole or not at all, even after a power
+cut: fsync the file, rename it, fsync the folder. A folder is an entry of the one above it: POSIX
+promises nothing about its contents before that one is fsynced too.
 """
 
 import errno
@@ -21,14 +21,14 @@ import msgspec
 
 from store.home.errors import ConfigError, LogError, LogFull, LogReadOnly
 
-_HOUR_S = 3_600.0  # longer than anybody takes to write a file
+_HOUR_S = 3_600.0  # longer than any file takes to write
 _LOCK_PATIENCE_S = 10.0  # a change of a small file takes milliseconds
 _READER_PATIENCE_S, _READER_PAUSE_S = 2.0, 0.01
 _PASSING = re.compile(r"\A\..+-[0-9a-f]{8}")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it, each open to its owner alone, on the disk."""
+    """Make a folder and missing parents, each open to its owner alone, on the disk."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -51,7 +51,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
-    """Give a file its name; Windows refuses that for the moment in which somebody reads the old."""
+    """Give a file its name; Windows refuses that while somebody reads the old file."""
     deadline = time.monotonic() + (_READER_PATIENCE_S if sys.platform == "win32" else 0)
     while True:
         try:
@@ -66,9 +66,9 @@ _Rows = TypeVar("_Rows", bound=tuple[object, ...])
 
 
 def read_rows(path: Path, decoder: msgspec.json.Decoder[_Rows], cure: str) -> _Rows:
-    """Return the rows of a small JSON file, none where there is no file.
+    """Return the rows of a small JSON file, none if there is no file.
 
-    Raise ConfigError, which ends with the cure, where it cannot be read.
+    Raise ConfigError, ending with `cure`, if it cannot be read.
     """
     try:
         return decoder.decode(path.read_bytes())
@@ -82,7 +82,7 @@ FileStamp = tuple[int, ...]
 
 
 def file_stamp(path: Path) -> FileStamp | None:
-    """Return what changes with a file, None where there is none; costs microseconds."""
+    """Return a value that changes with a file, None if there is no file; costs microseconds."""
     try:
         status = os.stat(path)
     except OSError:
@@ -92,11 +92,11 @@ def file_stamp(path: Path) -> FileStamp | None:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Be the only one who changes a file, of all threads and processes; raise ConfigError.
+    """Lock a file against changes by other threads and processes; raise ConfigError.
 
     The lock is a file beside it, `tokens.lock` for `tokens.json`.
     """
-    import filelock  # costs a tenth of a server's start, and what it guards is seldom changed
+    import filelock  # costs a tenth of a server's start, and the file is seldom changed
 
     lock = filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_PATIENCE_S, mode=0o600)
     try:
@@ -114,7 +114,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock file, of all threads and processes; give False at once where another does."""
+    """Hold a lock file against all threads and processes; give False at once if it is held."""
     import filelock
 
     lock = filelock.FileLock(path, timeout=0.0, mode=0o600)
@@ -130,14 +130,14 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a name beside a path for a file that is not whole yet; no other file has it."""
+    """Return a unique name beside a path for a file that is not whole yet."""
     return path.with_name(f".{path.name}-{uuid4().hex[:8]}")
 
 
 def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
-    """Remove what writers that were killed left in a folder: files under passing names.
+    """Remove temporary files that killed writers left in a folder.
 
-    A caller that keeps all others from writing there need leave none for being young.
+    A caller that keeps all other writers out may pass 0 for `older_than_s`.
     """
     paths = folder.iterdir() if folder.is_dir() else ()
     remove_files(path for path in paths if has_passing_name(path) and is_old(path, older_than_s))
@@ -148,7 +148,7 @@ def has_passing_name(path: Path) -> bool:
 
 
 def is_old(path: Path, older_than_s: float = _HOUR_S) -> bool:
-    """Return whether nobody has written to a file for so long that its writer was killed."""
+    """Return True if a file has not been written for so long that its writer was killed."""
     try:
         return path.lstat().st_mtime <= time.time() - older_than_s
     except FileNotFoundError:  # its writer was not killed
@@ -158,7 +158,7 @@ def is_old(path: Path, older_than_s: float = _HOUR_S) -> bool:
 def remove_files(paths: Iterable[Path]) -> None:
     """Delete files so that they stay deleted, after a power cut too.
 
-    One that is mapped on Windows stays, for the next time.
+    A file that is mapped on Windows stays, for the next time.
     """
     folders = set()
     for path in paths:
@@ -170,7 +170,7 @@ def remove_files(paths: Iterable[Path]) -> None:
 
 
 def is_gone(path: Path) -> bool:
-    """Return whether there is no such file; of one that we may not look at nobody knows."""
+    """Return True if a file does not exist; a file that we may not look at counts as existing."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -181,8 +181,8 @@ def is_gone(path: Path) -> bool:
 
 
 def sync_file(path: Path) -> None:
-    """Bring to the disk what others wrote to a file."""
-    descriptor = os.open(path, os.O_RDWR)  # Windows flushes what may be written only
+    """Sync a file written by others to the disk."""
+    descriptor = os.open(path, os.O_RDWR)  # Windows flushes writable files only
     try:
         os.fsync(descriptor)
     finally:
@@ -190,7 +190,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_written(file: IO[bytes]) -> None:
-    """Bring what was written to an open file to the disk."""
+    """Sync an open file's writes to the disk."""
     if _syncs.get():
         file.flush()
         os.fsync(file.fileno())
@@ -198,7 +198,9 @@ def sync_written(file: IO[bytes]) -> None:
 
 @contextmanager
 def without_syncs() -> Iterator[None]:
-    """Let this thread write files that nobody needs after a power cut: it waits for no disk."""
+    """Let this thread write files that are not needed after a power cut, without waiting for the
+    disk.
+    """
     token = _syncs.set(False)
     try:
         yield
@@ -210,7 +212,7 @@ _syncs = ContextVar("syncs", default=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's entries to the disk."""
+    """Sync a folder's entries to the disk."""
     if not _syncs.get():
         return
     # Windows cannot open a folder; there NTFS journals the rename itself
@@ -223,9 +225,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_path(folder: Path) -> None:
-    """Bring a folder's entries to the disk, and each folder above it up to its mount point.
+    """Sync a folder's entries to the disk, and each folder above it up to its mount point.
 
-    Who made one of them may have been ended before it fsynced the one above.
+    The process that made one of them may have ended before it fsynced the one above.
     """
     folder = folder.absolute()
     sync_folder(folder)
@@ -235,14 +237,14 @@ def sync_path(folder: Path) -> None:
 
 
 def sync_folders(root: Path) -> None:
-    """Bring the entries of a folder and of all below it to the disk: what was deleted there too."""
+    """Sync the entries of a folder and of all below it to the disk, deletions included."""
     for folder, _, _ in os.walk(root):
-        with suppress(FileNotFoundError):  # another process has just taken it away
+        with suppress(FileNotFoundError):  # another process has just removed it
             sync_folder(Path(folder))
 
 
 def sync_tree(folder: Path) -> None:
-    """Bring a folder to the disk with all that others wrote below it."""
+    """Sync a folder to the disk with all files below it, written by others."""
     for path in (*folder.rglob("*"), folder):
         if path.is_dir():
             sync_folder(path)
@@ -253,14 +255,14 @@ def sync_tree(folder: Path) -> None:
 # Temporary folders
 
 _OWNED = "mnemolog.lock"  # in a temporary folder, held for as long as its process lives
-_YOUNG_S = 60.0  # nobody takes longer to lock the folder that he made
+_YOUNG_S = 60.0  # locking a new folder never takes longer
 
 
 @contextmanager
 def temporary_folder(name: str) -> Iterator[Path]:
-    """Give a folder in the system's folder for such, which goes with the block.
+    """Give a folder in the system's temporary folder, removed at the end of the block.
 
-    Those of processes that were killed go before.
+    Those of killed processes are removed first.
     """
     from tempfile import TemporaryDirectory, gettempdir
 
@@ -280,7 +282,7 @@ def _remove_abandoned(folder: Path) -> None:
 
     import filelock
 
-    # anything may lie in a folder that everybody writes to: what is another's is left
+    # a world-writable folder may contain anything: other users' files are left
     with suppress(OSError, filelock.Timeout):
         status = folder.lstat()
         is_ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
@@ -291,14 +293,14 @@ def _remove_abandoned(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# Disk errors: what the system reports of a disk in trouble, as our errors with their fix.
+# Disk errors: errors of a failing or full disk, as our errors with their fix.
 
 
-_HANDLES = 5  # of a log: two connections, each with the write-ahead log, and what they share
+_HANDLES = 5  # of a log: two connections, each with the write-ahead log, and their shared memory
 
 
 def disk_error(error: OSError, path: Path | None = None) -> LogError | None:
-    """Return a disk's failure as an error of ours; None where it is no disk's.
+    """Return a disk's failure as an error of ours; None if it is not the disk's.
 
     `path` is for errors that do not name a file.
     """
@@ -325,8 +327,8 @@ def disk_error(error: OSError, path: Path | None = None) -> LogError | None:
 
 
 def handles_error(path: Path) -> LogError | None:
-    """Return what to say of a file that SQLite could not open, where handles are running out: it
-    does not tell why. None where there are enough of them.
+    """Return the error for a file that SQLite could not open because handles are running out:
+    SQLite does not report that. None if there are enough of them.
     """
     try:
         with ExitStack() as opened:
@@ -339,14 +341,14 @@ def handles_error(path: Path) -> LogError | None:
 
 
 def read_only_error(where: object) -> LogReadOnly:
-    """Return what is said of a file on a disk that cannot be written."""
+    """Return the error for a file on a disk that cannot be written."""
     return LogReadOnly(
         f"{where} lies on a read-only disk: have it mounted for writing, or set MNEMOLOG_HOME"
     )
 
 
 def is_read_only(path: Path) -> bool:
-    """Return whether a file lies on a disk that cannot be written, whatever its owner and mode."""
+    """Return True if a file is on a read-only disk, regardless of its owner and mode."""
     if not hasattr(os, "statvfs"):  # Windows
         return False
     try:
@@ -357,7 +359,7 @@ def is_read_only(path: Path) -> bool:
 
 @contextmanager
 def translate_disk_errors(folder: Path) -> Iterator[None]:
-    """Turn what the disk says to who writes below a folder into errors of ours."""
+    """Turn disk errors of writes below a folder into errors of ours."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,11 @@
 """
-HTTP access: who may talk to our servers, the recall server's port and that of Dagster's pages.
+HTTP access: access control of our servers, the recall server and that of Dagster's pages.
 
 The Host header is checked against DNS rebinding, where a foreign page reaches us under its own
-name; Origin and Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/) against pages of other
-sites and ports. The owner's token opens everything. A browser is let in by a link that works once
-and shows a signed cookie from then on. Connections without an accepted request share a part of
-all, so that nobody who sends nothing keeps others out.
+name; Origin and Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/) against pages of other sites
+and ports. The owner's token opens everything. A browser is let in by a link that works once and
+then by a signed cookie. Connections without an accepted request share a part of all, so that idle
+clients keep nobody out.
 """
 
 import base64
@@ -32,22 +32,21 @@ _OURS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNOREC
 
 
 def is_own_host(host: str) -> bool:
-    """Return whether a Host header names this machine's loopback, with a port or without."""
+    """Return True if a Host header names this machine's loopback, with a port or without."""
     return _OURS.fullmatch(host) is not None
 
 
 def is_own_origin(host: str, origin: str | None, fetch_site: str | None) -> bool:
-    """Return whether a request that was sent to `host` came from no other site's page.
+    """Return True if a request sent to `host` did not come from another site's page.
 
-    `origin` and `fetch_site` are the headers Origin and Sec-Fetch-Site, None where there is none: a
-    program sends neither.
+    `origin` and `fetch_site` are the headers Origin and Sec-Fetch-Site, None if missing: a program
+    sends neither.
     """
     is_same_site = fetch_site in (None, "none", "same-origin")
     return is_same_site and origin in (None, f"http://{host}")
 
 
-# The owner's token: the secret in the home that opens everything, and that sessions are signed
-# with.
+# The owner's token: the secret in the home that opens everything and signs sessions.
 
 
 def owner_token(settings: Settings) -> str:
@@ -58,7 +57,7 @@ def owner_token(settings: Settings) -> str:
     elif os.name == "posix" and path.stat().st_mode & 0o077:
         raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
     token = path.read_text(errors="replace").strip()
-    if not token or not token.isprintable() or "\ufffd" in token:  # none would let everybody in
+    if not token or not token.isprintable() or "\ufffd" in token:  # else everybody gets in
         raise ConfigError(
             f"{path} is empty or damaged: delete it, and the next start makes a new one"
         )
@@ -66,18 +65,15 @@ def owner_token(settings: Settings) -> str:
 
 
 def is_owner(sent: str, token: str) -> bool:
-    """Return whether what was sent is the owner's token; a wrong one tells nothing by time."""
+    """Return True if `sent` is the owner's token, compared in constant time."""
     return hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode())
 
 
-# Sessions: a browser is let in by a link that works once, and shows a signed cookie from then on.
+# Sessions: a browser is let in by a link that works once, and then by a signed cookie.
 #
-# `mnemolog dashboard` asks for a key with the owner's token; the key stands in the server's
-# memory,
-# hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so that
-# a
-# restart ends no session and a new token ends all of them. A session that was logged out is kept
-# in
+# `mnemolog dashboard` requests a key with the owner's token; the server keeps the key in memory,
+# hashed, for two minutes. The cookie is signed with a key derived from the owner's token, so that a
+# restart ends no session and a new token ends all of them. A logged-out session is kept in
 # `<home>/sessions.json` until its cookie would have expired: a copy of the cookie opens nothing,
 # after a restart too, nor on the home's other port. A browser sends cookies to every port of
 # 127.0.0.1: the cookie's name tells homes apart, and nothing in it opens the API.
@@ -85,12 +81,12 @@ def is_owner(sent: str, token: str) -> bool:
 log = logging.getLogger("mnemolog")
 
 KEY_LIVES_US = 2 * 60 * 1_000_000
-MOST_KEYS = 8  # that wait to be used; one more ends the oldest
+MOST_KEYS = 8  # unused ones; one more ends the oldest
 SESSION_LIVES_S = 12 * 3_600
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A browser the owner is logged in at: until when (seconds UTC), what its forms must carry."""
+    """A browser logged in as the owner: its expiry (seconds UTC), and the token for its forms."""
 
     nonce: str
     csrf: str
@@ -98,14 +94,14 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Keys:
-    """The one-time keys that wait to be used. Threads may share it."""
+    """The unused one-time keys. Threads may share it."""
 
     def __init__(self) -> None:
-        self._ends: dict[bytes, int] = {}  # a key's hash, and when it ends in microseconds UTC
+        self._ends: dict[bytes, int] = {}  # a key's hash, and its expiry in microseconds UTC
         self._lock = threading.Lock()
 
     def make(self, now: int) -> tuple[str, int]:
-        """Return a new key and when it ends; `now` and that are microseconds UTC."""
+        """Return a new key and its expiry; both times are microseconds UTC."""
         key = secrets.token_urlsafe(32)
         with self._lock:
             self._sweep(now)
@@ -115,11 +111,11 @@ class Keys:
         return key, now + KEY_LIVES_US
 
     def take(self, key: str, now: int) -> bool:
-        """Return whether a key opens the dashboard; it does so once."""
+        """Return True if a key opens the dashboard; it does so once."""
         sent = _hash(key)
         with self._lock:
             self._sweep(now)
-            # all are compared, so that the time it takes tells nothing
+            # all are compared, for constant time
             matches = [end for end in self._ends if hmac.compare_digest(end, sent)]
             for data in matches:
                 del self._ends[data]
@@ -131,7 +127,7 @@ class Keys:
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """`sessions.json`: what was logged out, by nonce with the second its cookie expires at.
+    """`sessions.json`: the logged-out sessions, by nonce with the second their cookie expires at.
 
     Sessions that began before `since` (seconds UTC) are ended, too.
     """
@@ -140,16 +136,16 @@ class _Ended(msgspec.Struct, frozen=True):
     since: int = 0
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before any threads start: msgspec 0.22 crashes if two use a new type at once
 _decoder = msgspec.json.Decoder(_Ended)
 _NEVER: FileStamp = (-1,)
 
 
 class EndedSessions:
-    """The sessions that were logged out, in a file that every server of the home reads.
+    """The logged-out sessions, in a file that every server of the home reads.
 
-    It is read again when it has changed. A damaged file ends every session there is, as nobody
-    knows which were logged out; the next login writes a sound one. Threads may share it.
+    It is read again when it has changed. A damaged file ends every session, as the logged-out ones
+    are unknown; the next login writes a sound one. Threads may share it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -157,15 +153,15 @@ class EndedSessions:
         self._read: tuple[FileStamp | None, _Ended | None] = (_NEVER, None)
 
     def has(self, session: Session) -> bool:
-        """Return whether a session was logged out."""
+        """Return True if a session was logged out."""
         record = self._known()
         began = session.ends_at - SESSION_LIVES_S
         return record is None or session.nonce in record.ended or began < record.since
 
     def add(self, session: Session, now_s: int) -> None:
-        """Keep that a session was logged out; raise LogError as the disk says.
+        """Record that a session was logged out; raise LogError for disk errors.
 
-        What expired before `now_s`, seconds UTC, is dropped.
+        Sessions that expired before `now_s`, seconds UTC, are dropped.
         """
         with file_lock(self._path):
             before = self._known() or _Ended(since=now_s)
@@ -173,14 +169,16 @@ class EndedSessions:
             self._write(_Ended(ended | {session.nonce: session.ends_at}, before.since))
 
     def mend(self, now_s: int) -> None:
-        """Replace a damaged file by one that ends what began before `now_s`, seconds UTC."""
+        """Replace a damaged file by one that ends all sessions from before `now_s`, seconds UTC."""
         if self._known() is None:
             with file_lock(self._path):
                 if self._known() is None:
                     self._write(_Ended(since=now_s))
 
     def _known(self) -> _Ended | None:
-        """Return what the file says now; nothing is ended where there is none, None if damaged."""
+        """Return the file's current contents; no ended sessions if there is no file, None if
+        damaged.
+        """
         stamp = file_stamp(self._path)  # before reading: a change meanwhile is seen next time
         if stamp != self._read[0]:
             self._read = (stamp, self._now())
@@ -214,7 +212,7 @@ class Signer(msgspec.Struct, frozen=True):
         return f"{text}.{self._sign(f'session.{text}')}"
 
     def session(self, cookie: str | None, now: int) -> Session | None:
-        """Return the session a cookie stands for; None where it is not ours or has ended."""
+        """Return the session of a cookie; None if it is not ours or has ended."""
         ends, _, rest = (cookie or "").partition(".")
         nonce, _, mark = rest.partition(".")
         expected = self._sign(f"session.{ends}.{nonce}")
@@ -226,15 +224,15 @@ class Signer(msgspec.Struct, frozen=True):
         return None if self._ended.has(session) else session
 
     def end(self, session: Session, now: int) -> None:
-        """Let a session's cookie open nothing more, at any port of the home, after a restart too.
+        """End a session: its cookie opens nothing at any port of the home, after a restart too.
 
-        `now` is microseconds UTC. Raise LogError where that cannot be kept.
+        `now` is microseconds UTC. Raise LogError if that cannot be recorded.
         """
         self._ended.add(session, now // 1_000_000)
 
 
 def signer(token: str, settings: Settings) -> Signer:
-    """Return what signs with a key that follows from the owner's token, and does not tell it."""
+    """Return a signer whose key is derived from the owner's token without revealing it."""
     key = hmac.digest(token.encode(), b"dashboard/session", hashlib.sha256)
     name = hmac.digest(token.encode(), b"dashboard/cookie", hashlib.sha256).hex()[:8]
     ended = EndedSessions(settings.sessions_file)
@@ -250,38 +248,37 @@ def _hash(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
 
 
-# Connections: who is connected, and who has to go so that others find room.
+# Connections: the open connections, and those to close so that others find room.
 #
 # A stranger is a connection on which nothing passed the gate yet. Strangers share a part of all
-# connections: where they are more, the one that has waited longest without a request goes. The
-# rest
-# is kept for those who showed a token or a login. A stranger that sends no request is hung up on.
+# connections: beyond it, the stranger that has waited longest without a request is closed. The rest
+# is kept for connections with a token or a login. A stranger that sends no request is closed.
 
 CONNECTIONS = 512  # at once
-STRANGERS = 256  # of these; the others are for who passed the gate
+STRANGERS = 256  # of these; the rest is for those past the gate
 FIRST_S = 5.0  # for the first request of a connection to begin
-REQUEST_S = 20.0  # for a request to come whole: who dribbles it keeps a connection no longer
+REQUEST_S = 20.0  # for a request to arrive whole: a slow sender keeps a connection no longer
 
 
 class Connections:
     """The open connections, `channels` as waitress has them, in the order of their opening.
 
-    One thread looks at them. Of a channel, `request` is what is coming, `requests` are those that
-    are to be answered.
+    One thread calls it. Of a channel, `request` is the one being received, `requests` are those to
+    be answered.
     """
 
     def __init__(self, channels: dict[Any, Any], clock: Callable[[], float]) -> None:
         """`clock` gives seconds that never go back."""
         self._channels, self._clock = channels, clock
         self._known: set[Any] = set()
-        self._since: dict[Any, float] = {}  # of what is being waited for
+        self._since: dict[Any, float] = {}  # since when each request or first request is awaited
 
     def know(self, channel: Any) -> None:
-        """Remember that something on a connection passed the gate. Any thread may say so."""
+        """Record that a request on a connection passed the gate. Any thread may call it."""
         self._known.add(channel)
 
     def make_room(self) -> None:
-        """Hang up on the strangers that are too many, who are not being answered, oldest first."""
+        """Close excess strangers without a request being answered, oldest first."""
         if len(self._channels) <= STRANGERS:
             return
         strangers = [
@@ -292,7 +289,7 @@ class Connections:
             stranger.handle_close()
 
     def look(self) -> None:
-        """Hang up on who takes too long to send a request, or to begin with the first."""
+        """Close connections that take too long to send a request, or to begin with the first."""
         now, still = self._clock(), {}
         for channel in list(self._channels.values()):
             awaited = channel.request

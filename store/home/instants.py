@@ -1,7 +1,7 @@
 """
-Instants and ids: microseconds UTC, as calendars tell them, and the ULIDs that are made of them.
+Instants and ids: microseconds UTC, calendar dates, and the ULIDs made from them.
 
-An id sorts by its moment; one that is derived from a source is the same each time it is read.
+An id sorts by its moment; an id derived from a source is the same each time it is read.
 """
 
 import secrets
@@ -15,7 +15,7 @@ def new_id(at: int) -> str:
 
 
 def id_moment(id_: str) -> int:
-    """Return the moment that a ULID was made for, microseconds UTC, to the millisecond."""
+    """Return the moment of a ULID, microseconds UTC, to the millisecond."""
     milliseconds = 0
     for letter in id_[:10]:
         milliseconds = milliseconds * 32 + _BASE32.index(letter)
@@ -23,7 +23,7 @@ def id_moment(id_: str) -> int:
 
 
 def derived_id(at: int, *parts: str) -> str:
-    """Return the ULID that always stands for `parts`: reading a source twice adds nothing twice."""
+    """Return the ULID derived from `parts`: reading a source twice adds nothing twice."""
     digest = sha256("\x00".join(parts).encode()).digest()
     return _ulid(at, digest[:10])
 
@@ -52,7 +52,7 @@ def micros(moment: datetime) -> int:
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
-EARLIEST = micros(datetime.min)  # what a calendar can tell
+EARLIEST = micros(datetime.min)  # the range of a calendar
 
 
 LATEST = micros(datetime.max)

@@ -1,8 +1,8 @@
 """
-Model programs: Claude Code and Codex, which jobs may ask instead of a provider, with the login that
-their user has there.
+Model programs: Claude Code and Codex, which jobs may call instead of a provider, with their user's
+login.
 
-`[llm]` names one as "claude-code" or "codex", for the model that is set in it, or with a model of
+`[llm]` names one as "claude-code" or "codex", for the model set in the program, or with a model of
 its own ("claude-code/haiku"). Every other name in `[llm]` is litellm's.
 """
 
@@ -17,8 +17,8 @@ _PATIENCE_S = 10.0
 
 
 class ModelProgram(msgspec.Struct, frozen=True):
-    """`name` is what `[llm]` calls it, `command` what is looked up on the PATH; `has_cost` says
-    whether it tells the dollars of a call after it.
+    """`name` is its name in `[llm]`, `command` its executable on the PATH; `has_cost` says whether
+    it reports the dollars of a call.
     """
 
     name: str
@@ -28,12 +28,12 @@ class ModelProgram(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str | None:
-        """The program's file; None where it is not on the PATH."""
+        """The program's file; None if it is not on the PATH."""
         return shutil.which(self.command)
 
     @property
     def cure(self) -> str:
-        """What to do where it is missing."""
+        """How to fix a missing program."""
         return (
             f"install {self.title}, so that `{self.command}` is on the PATH of whatever runs the "
             "job, or name another model in `[llm]`"
@@ -41,7 +41,7 @@ class ModelProgram(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str | None:
-        """Its title, version and file; None where it is not on the PATH."""
+        """Its title, version and file; None if it is not on the PATH."""
         path = self.path
         if path is None:
             return None
@@ -55,13 +55,13 @@ PROGRAMS = (
 
 
 def program_of(model: str) -> ModelProgram | None:
-    """Return the program that a model of `[llm]` names; None for a provider's model."""
+    """Return the program named by a model of `[llm]`; None for a provider's model."""
     name = model.partition("/")[0]
     return next((program for program in PROGRAMS if program.name == name), None)
 
 
 def _version(path: str) -> str | None:
-    """Return the version a program reports of itself; None where it reports none."""
+    """Return the version that a program reports; None if it reports none."""
     try:
         process = subprocess.run(
             [path, "--version"],

@@ -1,7 +1,8 @@
 """
 Origin: the id of a home, which tells its events from those of the same person's other machines.
 
-It is made once and lies in the home, not in a tenant, so that no backup carries it to another one.
+It is made once and stored in the home, not in a tenant, so that no backup carries it to another
+one.
 """
 
 import re
@@ -14,13 +15,13 @@ _ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 def home_of(log: Path) -> Path | None:
-    """Return the home of a tenant's log; None for a log that lies in no home."""
+    """Return the home of a tenant's log; None for a log outside any home."""
     tenants = log.parent.parent
     return tenants.parent if tenants.name == "tenants" else None
 
 
 def read_or_make_origin(home: Path, now: int) -> str:
-    """Return the id of a home, made at the first call; raise ConfigError or OSError where the home
+    """Return the id of a home, made at the first call; raise ConfigError or OSError if the home
     cannot be written.
     """
     path = home / "origin"

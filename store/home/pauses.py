@@ -1,9 +1,9 @@
 """
-Pauses: of which projects, folders and sessions nothing is recorded, and since when.
+Pauses: the projects, folders and sessions that are not recorded, and since when.
 
 A small file in the home, so that a pause survives a restart, holds for every tenant, and is known
-where no log can be read. Pauses that are over stay in it: what an agent's host wrote down meanwhile
-is not imported later. A file that cannot be read pauses everything.
+where no log can be read. Pauses that are over stay in it: transcripts from a pause are not imported
+later. A file that cannot be read pauses everything.
 """
 
 import os
@@ -23,9 +23,9 @@ Scope = Literal["project", "directory", "session"]
 
 
 class Pause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is not recorded from `since` on, `until` then; both in microseconds UTC.
+    """A scope that is not recorded from `since` until `until`; both in microseconds UTC.
 
-    `is_of_a_run` where the environment of that run of the agent said so.
+    `is_of_a_run`: set by the environment of one run of the agent.
     """
 
     scope: Scope
@@ -69,8 +69,8 @@ def pause(
     *,
     is_of_a_run: bool = False,
 ) -> Pause:
-    """Pause something; return the pause. What is paused already stays so, for as long as is said
-    now. A secret in the name is redacted before it is written. Raise ConfigError.
+    """Pause something; return the pause. If it is already paused, it stays so with the new end. A
+    secret in the name is redacted before it is written. Raise ConfigError.
     """
     name = _redact_name(scope, name)
     with file_lock(file_of(home)):
@@ -86,7 +86,7 @@ def pause(
 
 
 def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> list[Pause]:
-    """End what is paused under a name, all without a scope; return the pauses that ended.
+    """End the pauses of a name, or all without a scope; return the pauses that ended.
 
     Raise ConfigError; without a scope a file that cannot be read is written anew.
     """
@@ -119,7 +119,7 @@ class Pauses:
         self._known: tuple[object, tuple[Pause, ...]] | None = None
 
     def of(self, session: str, project: str, cwd: str | None, at: int) -> Pause | None:
-        """Return the pause that holds for a session in a place; raise ConfigError."""
+        """Return the pause that holds for a session, project and directory; raise ConfigError."""
         for pause in self._read():
             if pause.holds(at) and covers(pause, session, project, cwd):
                 return pause
@@ -132,7 +132,7 @@ class Pauses:
             mark = (status.st_mtime_ns, status.st_ino, status.st_size)
         except FileNotFoundError:
             pass
-        except OSError:  # taken from our sight: what it said holds
+        except OSError:  # it has become unreadable: the old contents hold
             if self._known is not None:
                 return self._known[1]
         if self._known is None or self._known[0] != mark:
@@ -141,7 +141,7 @@ class Pauses:
 
 
 def folder_name(path: str | Path) -> str:
-    """Return a folder as a pause names it: absolute, and where its links lead."""
+    """Return a folder as a pause names it: absolute, with links resolved."""
     return os.path.realpath(path)
 
 
@@ -158,7 +158,7 @@ def pause_fields(pause: Pause) -> dict[str, object]:
 
 
 def covers(pause: Pause, session: str, project: str, cwd: str | None) -> bool:
-    """Return whether a pause is of a session, or of the project or folder it works in."""
+    """Return True if a pause is of a session, or of the project or folder it works in."""
     match pause.scope:
         case "session":
             return pause.name == session or redact(pause.name) == redact(session)
@@ -170,7 +170,7 @@ def covers(pause: Pause, session: str, project: str, cwd: str | None) -> bool:
 
 
 def _redact_name(scope: Scope | None, name: str) -> str:
-    """Return a name as it is kept; a path part by part, so what is below begins with it."""
+    """Return a name as it is stored; a path part by part, so that paths below begin with it."""
     if scope == "directory":
         return os.sep.join(map(redact, name.split(os.sep)))
     return redact(name)

@@ -1,9 +1,9 @@
 """
 Project context: the project of a working directory, and the settings as seen from there.
 
-Whoever asks (a hook, a tool of an agent) names its directory; one server answers for all of them.
-What is recorded there holds from when the file that says so is written: a settings file is parsed
-once and again when it changes. Nothing is recorded where one cannot be read.
+Callers (a hook, a tool of an agent) name their directory; one server answers for all of them.
+Recording settings take effect when their file is written: a settings file is parsed once and again
+when it changes. Nothing is recorded if one cannot be read.
 """
 
 import logging
@@ -30,15 +30,15 @@ _KEPT_S = 10  # a project's settings and remote are looked up this often
 
 
 class ProjectContext(msgspec.Struct, frozen=True):
-    """`project` is "" where there is none: only memories without a project are meant then."""
+    """`project` is "" if there is none: only memories without a project are meant then."""
 
     project: str
     choices: Choices
-    fault: str = ""  # what keeps its settings from being read
+    fault: str = ""  # why its settings cannot be read
 
 
 class ProjectContexts:
-    """The contexts asked for of late. Threads may share it."""
+    """The recently used contexts. Threads may share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -46,11 +46,11 @@ class ProjectContexts:
         self.pauses = Pauses(settings.home)
 
     def of(self, cwd: str | None) -> ProjectContext:
-        """Return the context of a directory; of None, what the settings of the server say."""
+        """Return the context of a directory; for None, that of the server's own settings."""
         return self._kept(cwd, int(time.monotonic() / _KEPT_S), self._marks(cwd))
 
     def off(self, place: ProjectContext, session: str, cwd: str | None, now: int) -> str:
-        """The reason why nothing of a session is recorded in a place; "" where it is recorded.
+        """Return why a session in a place is not recorded; "" if it is recorded.
 
         `now` is microseconds UTC.
         """
@@ -65,10 +65,10 @@ class ProjectContexts:
         return pause_text(pause) if pause is not None else ""
 
     def _marks(self, cwd: str | None) -> tuple[object, ...]:
-        """Return what changes with the settings files that hold in a directory."""
+        """Return a value that changes with the settings files of a directory."""
         try:
             files = config.project_files(Path(cwd) if cwd is not None else None)
-        except (OSError, ValueError):  # no path, or not ours to look at
+        except (OSError, ValueError):  # not a path, or not ours to look at
             files = []
         agreed = projects.consents_file(self._settings.home)
         return tuple(_mark(path) for path in (self._settings.user_file, agreed, *files))
@@ -84,7 +84,7 @@ class ProjectContexts:
             self._keep(folder, str(error))
             choices = msgspec.structs.replace(self._settings.choices, record=())
             return ProjectContext(choices.project or _project(folder) or "", choices, str(error))
-        except (OSError, ValueError) as error:  # a path that is none, or not ours to read
+        except (OSError, ValueError) as error:  # not a path, or not ours to read
             log.warning("%.300s", error)
             return ProjectContext(self._settings.choices.project or "", self._settings.choices)
         if ignored:
@@ -95,7 +95,7 @@ class ProjectContexts:
         return ProjectContext(choices.project or _project(folder) or "", choices)
 
     def _keep(self, folder: Path | None, text: str) -> None:
-        """Keep for `doctor` what is wrong with a place's settings."""
+        """Record the error in a place's settings for `doctor`."""
         try:
             failures.keep(self._settings.home, _failure(folder), time.time_ns() // 1000, text)
         except OSError:
@@ -103,7 +103,7 @@ class ProjectContexts:
 
 
 def pause_text(pause: Pause) -> str:
-    """A pause in words: what it is of, and how it ends."""
+    """Return a pause in words: its scope, and how to end it."""
     by = "by MNEMOLOG_OFF" if pause.is_of_a_run else ""
     return f"{pause.what} is paused {by}".rstrip() + f": `{pause.resume}`"
 
@@ -134,7 +134,7 @@ def _mark(path: Path) -> object:
 
 
 def current_pauses(home: Path, now: int) -> tuple[list[Pause], str]:
-    """Return what is paused at a moment, and why that cannot be told, "" where it can."""
+    """Return the current pauses at a moment, and why they cannot be read, "" if they can."""
     try:
         return [pause for pause in pauses.read(home) if pause.holds(now)], ""
     except ConfigError as error:
@@ -142,9 +142,9 @@ def current_pauses(home: Path, now: int) -> tuple[list[Pause], str]:
 
 
 def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dict[str, Any]:
-    """Return what is recorded in a directory, why nothing is, and all that is paused.
+    """Return the recorded kinds in a directory, why nothing is recorded, and all pauses.
 
-    `fault` is what is wrong with a settings file there.
+    `fault` is the error in a settings file there.
     """
     kinds = settings.choices.record
     held, unread = current_pauses(settings.home, now)

@@ -1,13 +1,12 @@
 """
-Projects: which project a working directory belongs to, and which names need the user's consent.
+Projects: the project of a working directory, and the names that need the user's consent.
 
-A project is a path of scopes, and its name holds them all: a repository
-(github.com/acme/mono, the same for all its worktrees), a package in one
-(github.com/acme/mono//packages/web), a folder outside git (~/notes/2026, or @/srv/notes for one
-that is not below the home directory). What is recorded in a scope holds in all within it. A
-repository's `.mnemolog.toml` comes with other people's code, and the name it gives decides whose
-notes are shown there and where notes go: a name that none of its remotes bears holds only with
-the user's consent, kept in the home.
+A project is a path of scopes, and its name lists them all: a repository (github.com/acme/mono, the
+same for all its worktrees), a package in one (github.com/acme/mono//packages/web), a folder outside
+git (~/notes/2026, or @/srv/notes for one outside the home directory). Memories recorded in a scope
+apply in all scopes within it. A repository's `.mnemolog.toml` comes with other people's code, and
+the name it gives decides whose notes are shown there and where notes go: a name that matches none
+of its remotes needs the user's consent, kept in the home.
 """
 
 import os
@@ -28,7 +27,7 @@ _PROJECT = re.compile(r"[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}")
 
 
 def check_project(name: str) -> str:
-    """Return a project's name as given; raise InvalidName where it is none."""
+    """Return a project's name as given; raise InvalidName if it is invalid."""
     if not _PROJECT.fullmatch(name) or ".." in name.split("/"):
         raise InvalidName(
             f"{name!r} is no project's name: use letters, digits and ._@/~+- (up to 200), no `..`"
@@ -37,7 +36,7 @@ def check_project(name: str) -> str:
 
 
 def optional_project(name: str | None) -> str | None:
-    """Return a project's name as given, None where none is named; raise InvalidName."""
+    """Return a project's name as given, None if none is given; raise InvalidName."""
     return check_project(name) if name else None
 
 
@@ -55,9 +54,9 @@ _MANIFESTS = (
 
 @lru_cache(maxsize=256)
 def scope_chain(project: str) -> tuple[str, ...]:
-    """Return the projects whose memories hold in a project: itself, then those it lies within.
+    """Return the projects whose memories apply in a project: itself, then those it is within.
 
-    github.com/acme/mono//packages/web lies within github.com/acme/mono//packages and
+    github.com/acme/mono//packages/web is within github.com/acme/mono//packages and
     github.com/acme/mono, ~/notes/2026 within ~/notes; a repository within none.
     """
     package = project.find(PACKAGE)
@@ -71,9 +70,9 @@ def scope_chain(project: str) -> tuple[str, ...]:
 
 
 def holds_in(project: str | None, place: str | None) -> bool:
-    """Return whether what belongs to a project holds in a place, a project or "" for none.
+    """Return True if memories of a project apply in a place, a project or "" for none.
 
-    What belongs to no project holds everywhere; no place means all of them.
+    Memories of no project apply everywhere; no place means all of them.
     """
     return project is None or place is None or project in scope_chain(place)
 
@@ -81,8 +80,8 @@ def holds_in(project: str | None, place: str | None) -> bool:
 def scope_of(directory: Path) -> str | None:
     """Return the most specific project of a working directory: its package, repository or folder.
 
-    None where memories belong to no project: the home directory, what lies above it, the
-    folder of temporary files, and a folder that is not on this machine.
+    None if memories belong to no project: in the home directory, its parents, the folder of
+    temporary files, and a folder that is not on this machine.
     """
     for folder in (directory.absolute(), *directory.absolute().parents):
         if _git_folder(folder / ".git") is not None:
@@ -103,7 +102,7 @@ def scope_of(directory: Path) -> str | None:
 
 def folder_scope(folder: PurePath, home: PurePath, bare: Collection[PurePath] = ()) -> str | None:
     """Return the project of an absolute folder outside git: its path from the home directory, else
-    from the machine's root; None for the home directory, what it lies in, and `bare` ones.
+    from the machine's root; None for the home directory, its parents, and `bare` ones.
     """
     if folder in (home, *home.parents, *bare) or folder == folder.parent:
         return None
@@ -124,13 +123,13 @@ def _package_in(root: Path, directory: Path) -> tuple[str, ...]:
 
 
 def _join(start: str, parts: Collection[str]) -> str:
-    """Return the name of a path; what makes it too long for a project's name is left out."""
+    """Return the name of a path; parts that make it too long for a project's name are left out."""
     whole = start + "/".join(map(_folder_name, parts))
     return whole if len(whole) <= _LONGEST else whole[:_LONGEST].rpartition("/")[0].rstrip("/")
 
 
 def _folder_name(part: str) -> str:
-    """Return a folder's name in a project's; with a digest where it is not the whole name."""
+    """Return a folder's name in a project's; with a digest if it is not the whole name."""
     if re.fullmatch(r"[A-Za-z0-9._~+-]{1,100}", part) and part != "..":
         return part
     return f"{_plain(part)[:80]}@{sha256(os.fsencode(part)).hexdigest()[:8]}"
@@ -139,17 +138,17 @@ def _folder_name(part: str) -> str:
 def project_of(directory: Path) -> str | None:
     """Return the project of a directory's repository; None outside any git repository.
 
-    It is the origin remote (github.com/pallets/flask) where there is one, so that clones and
-    worktrees share it, else the repository's folder name and a digest of its path. Only files
-    under `.git` are read; git itself is not run.
+    It is the origin remote (github.com/pallets/flask) if there is one, so that clones and worktrees
+    share it, else the repository's folder name and a digest of its path. Only files under `.git`
+    are read; git itself is not run.
     """
     repository = repository_of(directory)
     return repository.project if repository is not None else None
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A git repository: its folder of git's, which its worktrees share, the project it is, and the
-    projects that its remotes name, origin or not.
+    """A git repository: its git folder, shared by its worktrees, its project, and the projects
+    named by its remotes, origin or not.
     """
 
     folder: Path
@@ -158,7 +157,7 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 def repository_of(directory: Path) -> Repository | None:
-    """Return the repository a directory lies in; None outside any."""
+    """Return the repository of a directory; None outside any."""
     for folder in (directory.absolute(), *directory.absolute().parents):
         git = _git_folder(folder / ".git")
         if git is not None:
@@ -170,7 +169,7 @@ def repository_of(directory: Path) -> Repository | None:
 
 
 def branch_of(directory: str | None) -> str | None:
-    """Return the branch that is checked out at a directory; None where none is, or outside git."""
+    """Return the branch checked out at a directory; None if there is none, or outside git."""
     if directory is None:
         return None
     root = git_root(Path(directory))
@@ -188,9 +187,9 @@ def branch_of(directory: str | None) -> str | None:
 
 
 def git_root(directory: Path) -> Path | None:
-    """Return the work tree a directory lies in; None outside any, or where we may not look."""
+    """Return the work tree of a directory; None outside any, or if we may not look."""
     for folder in (directory.absolute(), *directory.absolute().parents):
-        if os.path.exists(folder / ".git"):  # Path.exists raises for a folder of somebody else's
+        if os.path.exists(folder / ".git"):  # Path.exists raises for a folder of another user
             return folder
     return None
 
@@ -198,7 +197,7 @@ def git_root(directory: Path) -> Path | None:
 def _git_folder(path: Path) -> Path | None:
     """Return the repository behind a `.git` folder, or behind a worktree's `.git` file.
 
-    None where it leads nowhere: into a ring of links, to a name that no disk takes.
+    None if it leads nowhere: to a loop of links, or to a name that no disk allows.
     """
     try:
         if path.is_dir():
@@ -211,12 +210,12 @@ def _git_folder(path: Path) -> Path | None:
         if common.is_file():
             return (worktree / _read_beginning(common).strip()).resolve()
         return worktree if worktree.is_dir() else None
-    except (OSError, ValueError, RuntimeError):  # the last: a ring, before Python 3.13
+    except (OSError, ValueError, RuntimeError):  # the last: a loop of links, before Python 3.13
         return None
 
 
 def _read_beginning(path: Path) -> str:
-    """Return what a file of git's says; it may be anybody's, and of any length."""
+    """Return the beginning of one of git's files; it may be anybody's, and of any length."""
     with path.open("rb") as file:
         return file.read(_MOST_READ).decode(errors="replace")
 
@@ -231,7 +230,7 @@ _MOST_READ = 1 << 20  # bytes
 
 
 def _remotes(config: Path) -> dict[str, str]:
-    """Return the projects that the remotes of a repository name, by remote."""
+    """Return the projects named by the remotes of a repository, by remote."""
     try:
         sections = _REMOTE.findall(_read_beginning(config)) if config.is_file() else []
     except OSError:
@@ -245,11 +244,11 @@ def _remotes(config: Path) -> dict[str, str]:
 
 
 def _project_at(url: str) -> str | None:
-    """Return the project that a remote's address names; None where it names none of ours."""
+    """Return the project named by a remote's address; None for a name that is not ours."""
     # https://user:secret@host/owner/repo.git and git@host:owner/repo.git are both host/owner/repo
     bare = re.sub(r"^[a-z+]+://", "", url.strip('"'), flags=re.IGNORECASE)
     bare = re.split(r"[?#]", bare)[0]
-    # a password may hold an @ or a /: what could be one goes, up to the last @
+    # a password may contain an @ or a /: anything that could be one goes, up to the last @
     bare = re.sub(r"^(?:[^@/:]*:.*@|[^/]*@)", "", bare)
     bare = re.sub(r"^([^/:]+):(?:\d+/)?", r"\1/", bare)
     name = "/".join(_plain(part) for part in bare.removesuffix("/").removesuffix(".git").split("/"))
@@ -263,12 +262,11 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+") or "repo"
 
 
-# Consents: which repositories may take the name of a project that none of their remotes bears.
+# Consents: the repositories that may use a project name that none of their remotes has.
 #
 # A repository's `.mnemolog.toml` comes with other people's code: the name it gives decides whose
-# notes are told there and where notes go. So a name that is not that of a remote holds only once
-# the
-# user agreed. That is kept in the home, `projects.json`, for this repository on this disk and its
+# notes are shown there and where notes go. So a name that is not that of a remote needs the user's
+# consent. That is kept in the home, `projects.json`, for this repository on this disk and its
 # origin.
 
 
@@ -288,9 +286,9 @@ def consents_file(home: Path) -> Path:
 
 
 def may_take_name(home: Path, directory: Path, project: str) -> bool:
-    """Return whether the repository of a directory may take a project's name; raise ConfigError.
+    """Return True if the repository of a directory may use a project's name; raise ConfigError.
 
-    It may where one of its remotes bears it, or the user agreed.
+    It may if one of its remotes has that name, or the user consented.
     """
     repository = repository_of(directory)
     if repository is None:
@@ -301,21 +299,21 @@ def may_take_name(home: Path, directory: Path, project: str) -> bool:
 
 
 def allow_name(home: Path, directory: Path, project: str) -> None:
-    """Keep that the user agreed; raise ConfigError outside a repository."""
+    """Record the user's consent; raise ConfigError outside a repository."""
     _change_consent(home, directory, project, is_allowed=True)
 
 
 def refuse_name(home: Path, directory: Path, project: str) -> None:
-    """Keep that the user agrees no longer; raise ConfigError outside a repository."""
+    """Withdraw the user's consent; raise ConfigError outside a repository."""
     _change_consent(home, directory, project, is_allowed=False)
 
 
-_NOTES = "@.mnemolog/memory"  # in the place of a project: what the repository shares is trusted
+_NOTES = "@.mnemolog/memory"  # in place of a project: consent to a repository's shared notes
 
 
 def trusts_notes(home: Path, directory: Path) -> bool:
-    """Return whether the user trusts what a repository shares, once it was reviewed; raise
-    ConfigError.
+    """Return True if the user trusts the notes that a repository shares, after reviewing them;
+    raise ConfigError.
     """
     repository = repository_of(directory)
     return repository is not None and _consent(repository, _NOTES) in _read_consents(
@@ -324,7 +322,7 @@ def trusts_notes(home: Path, directory: Path) -> bool:
 
 
 def trust_notes(home: Path, directory: Path, *, is_trusted: bool) -> None:
-    """Keep whether the user trusts what a repository shares; raise ConfigError outside one."""
+    """Record whether the user trusts a repository's shared notes; raise ConfigError outside one."""
     _change_consent(home, directory, _NOTES, is_allowed=is_trusted)
 
 

@@ -1,9 +1,9 @@
 """
-The registry file: where this home's recall server listens, and under which process id.
+The registry file: the address of this home's recall server, and its process id.
 
-While a server lives it holds the home's lock, so there is never a second. One that was killed
-leaves its file behind, and other programs may have been given its port and its process id since:
-it lives only where the lock is held.
+While a server lives it holds the home's lock, so there is never a second. A killed server leaves
+its file behind, and other programs may have been given its port and its process id since: it is
+alive only if the lock is held.
 """
 
 import os
@@ -32,11 +32,11 @@ _PATIENCE_S = 0.2  # a server on this machine answers at once or not at all
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A recall server as its registry file tells it.
+    """A recall server as registered in its file.
 
-    `instance` is drawn at every start: whoever knows it is that server, and no other program that
-    was given its pid or port since. `idle_exit_s` 0: it does not end by itself. `answers_by` is
-    that of its choices.
+    `instance` is drawn at every start: it identifies that server, and no other program that was
+    given its pid or port since. `idle_exit_s` 0: it does not end by itself. `answers_by` is that of
+    its choices.
     """
 
     pid: int
@@ -48,7 +48,7 @@ class Server(msgspec.Struct, frozen=True):
 
 
 class DagsterUi(msgspec.Struct, frozen=True):
-    """Dagster's pages as `mnemolog ui` serves them."""
+    """Dagster's pages as served by `mnemolog ui`."""
 
     pid: int
     port: int
@@ -58,13 +58,13 @@ class DagsterUi(msgspec.Struct, frozen=True):
         return f"http://{HOST}:{self.port}"
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before any threads start: msgspec 0.22 crashes if two use a new type at once
 _decoder = msgspec.json.Decoder(Server)
 _ui_decoder = msgspec.json.Decoder(DagsterUi)
 
 
 def read_registry(settings: Settings) -> Server | None:
-    """Return what the registry file says, whether or not that server still lives."""
+    """Return the server in the registry file, alive or not."""
     try:
         return _decoder.decode(settings.server_file.read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
@@ -72,25 +72,25 @@ def read_registry(settings: Settings) -> Server | None:
 
 
 def live_server(settings: Settings) -> Server | None:
-    """Return the server of this home, if it lives and its port is open."""
+    """Return the server of this home, if it is alive and its port is open."""
     server = read_registry(settings)
     return server if server and is_held(settings) and listens(server.port) else None
 
 
 def dagster_ui(settings: Settings) -> DagsterUi | None:
-    """Return where Dagster's pages of this home are served, if they are."""
+    """Return the address of Dagster's pages of this home, if they are served."""
     try:
         ui = _ui_decoder.decode(settings.dagster_file.read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
-    # the owner's token is sent there: a port that another program took since is not it
+    # the owner's token is sent there: another program may have the port by now
     return ui if _is_locked(settings.dagster_lock) else None
 
 
 @contextmanager
 def register_ui(settings: Settings, port: int) -> Iterator[None]:
-    """Say where Dagster's pages are served, for as long as the block lasts; raise ConfigError where
-    they are already.
+    """Register Dagster's pages for the duration of the block; raise ConfigError if they are served
+    already.
     """
     make_folder(settings.dagster_home)
     with _open_descriptor(settings.dagster_lock, os.O_RDWR | os.O_CREAT) as descriptor:
@@ -105,8 +105,8 @@ def register_ui(settings: Settings, port: int) -> Iterator[None]:
 
 @contextmanager
 def sole(settings: Settings) -> Iterator[None]:
-    """Be the one server of a home, for as long as the block lasts; raise ConfigError if it has one,
-    and LogError as the disk says.
+    """Be the one server of a home for the duration of the block; raise ConfigError if it has one,
+    and LogError for disk errors.
 
     The lock is the system's: it goes with the process, however that ends.
     """
@@ -114,20 +114,20 @@ def sole(settings: Settings) -> Iterator[None]:
         make_folder(settings.home)
     with _open_descriptor(settings.server_lock, os.O_RDWR | os.O_CREAT) as descriptor:
         if not _take_lock(descriptor):
-            time.sleep(_A_LOOK_S)  # somebody may only have looked whether it is held
+            time.sleep(_A_LOOK_S)  # another process may only be checking the lock
             if not _take_lock(descriptor):
                 raise ConfigError(_already(settings))
-        settings.server_file.unlink(missing_ok=True)  # of a server that was killed
+        settings.server_file.unlink(missing_ok=True)  # left by a killed server
         yield
 
 
 def is_held(settings: Settings) -> bool:
-    """Whether a server of this home lives, be it that it does not answer."""
+    """Return True if a server of this home is alive, even if it does not answer."""
     return _is_locked(settings.server_lock)
 
 
 def keep_current(settings: Settings, server: Server, answers_by: str) -> None:
-    """Say under which settings a server answers by now, where that has changed since it began."""
+    """Record the settings by which a server answers, if they have changed since it started."""
     before = read_registry(settings)
     if before is None or before.instance != server.instance or before.answers_by == answers_by:
         return
@@ -137,9 +137,7 @@ def keep_current(settings: Settings, server: Server, answers_by: str) -> None:
 
 @contextmanager
 def register(settings: Settings, server: Server) -> Iterator[None]:
-    """Name a server in the file, for as long as the block lasts; what hooks kept of its absence
-    goes.
-    """
+    """Register a server for the duration of the block; remove the hooks' marks of its absence."""
     replace_file(settings.server_file, msgspec.json.encode(server))
     settings.server_try.unlink(missing_ok=True)
     settings.server_breaker.unlink(missing_ok=True)
@@ -150,7 +148,7 @@ def register(settings: Settings, server: Server) -> Iterator[None]:
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process; on Windows, where asking would end it, always true."""
+    """Return True if a process exists; always on Windows, where checking would end it."""
     if os.name == "posix":
         try:
             os.kill(pid, 0)
@@ -162,7 +160,7 @@ def lives(pid: int) -> bool:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens on a port of this machine."""
+    """Return True if something listens on a port of this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PATIENCE_S)
         return probe.connect_ex((HOST, port)) == 0
@@ -186,7 +184,7 @@ def _open_descriptor(path: Path, flags: int) -> Iterator[int]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Return whether a process that lives holds a lock file."""
+    """Return True if a living process holds a lock file."""
     if not path.exists():
         return False
     with _open_descriptor(path, os.O_RDONLY) as descriptor:
@@ -194,7 +192,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _take_lock(descriptor: int) -> bool:
-    """Take the lock, to be held until the file is closed; return whether nobody else has it.
+    """Take the lock, held until the file is closed; return True if nobody else has it.
 
     The package filelock would do it too, but costs a tenth of the server's start.
     """

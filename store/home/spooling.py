@@ -1,21 +1,22 @@
 """
-Spooling: the hook client writes an event that no server took to `<home>/spool`, a file of its own.
+Spooling: the hook client writes an event that no server accepted to `<home>/spool`, a file of its
+own.
 
-What must stay true: an event is redacted before its first byte is on the disk; it is there whole or
-not at all (fsync, rename, fsync of the folder); and its file is named by its delivery, the moment
-it happened and the client's id for it. Standard library only, and nothing imported that the client
-has not loaded before the host is let go. `store.home.spool` reads what is written here.
+Invariants: an event is redacted before its first byte is on the disk; it is there whole or not at
+all (fsync, rename, fsync of the folder); and its file is named by its delivery, the event's time
+and the client's id for it. Standard library only, and nothing is imported that the client has not
+loaded before the host is let go. `store.home.spool` reads these files.
 """
 
 import os
 
 FOLDER, SUFFIX = "spool", ".json"
-DROPPED = "dropped"  # a byte for each event that found no room
+DROPPED = "dropped"  # a byte for each dropped event
 MOST_FILES, MOST_BYTES = 5_000, 64 << 20  # beyond that the newest are dropped, and counted
 
 
 def keep_detached(home: str, host: str, tenant: str, event: bytes, delivery: str) -> None:
-    """Keep an event as `keep` does, in a process that neither the host nor its end waits for.
+    """Keep an event as `keep` does, in a process that the host does not wait for.
 
     Redaction takes 50 ms to load: too long for a host, and no event is written without it.
     """
@@ -25,7 +26,7 @@ def keep_detached(home: str, host: str, tenant: str, event: bytes, delivery: str
     try:
         if os.fork():
             return
-    except OSError:  # no process is to be had
+    except OSError:  # no process is available
         keep(home, host, tenant, event, delivery)
         return
     try:
@@ -39,10 +40,10 @@ def keep_detached(home: str, host: str, tenant: str, event: bytes, delivery: str
 
 
 def keep(home: str, host: str, tenant: str, event: bytes, delivery: str) -> bool:
-    """Write an event, redacted, to the disk; return whether it is there.
+    """Write an event, redacted, to the disk; return True if it is there.
 
-    What is no event is not kept, nor what a tool is about to do, of which nothing is recorded, nor
-    the end of a session that no home knows.
+    Invalid events are not kept, nor those before a tool call, which are not recorded, nor the end
+    of a session in a home that does not exist.
     """
     import json
 
@@ -59,7 +60,7 @@ def keep(home: str, host: str, tenant: str, event: bytes, delivery: str) -> bool
         return False
     try:
         return _write(os.path.join(home, FOLDER), delivery, data)
-    except OSError:  # a full disk: what is half written is swept by who takes the others in
+    except OSError:  # a full disk: partial files are swept when the others are accepted
         return False
 
 

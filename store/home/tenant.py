@@ -1,8 +1,8 @@
 """
-Tenant: one isolated memory, a directory holding one log and what is derived from it.
+Tenant: one isolated memory, a directory with one log and the files derived from it.
 
-No query ever needs a tenant filter, because no file holds two tenants. A tenant that is deleted is
-moved whole, so nothing is lost, and its tokens end: to bring it back, move its folder from
+No query ever needs a tenant filter, because no file holds two tenants. A deleted tenant is moved
+whole, so nothing is lost, and its tokens end: to bring it back, move its folder from
 `<home>/deleted` to `<home>/tenants`, under its name.
 """
 
@@ -26,7 +26,7 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 class Tenant(msgspec.Struct, frozen=True):
-    """Where one tenant's files lie. Nothing is read or made by naming them."""
+    """The paths of one tenant's files. Naming them reads and creates nothing."""
 
     name: str
     root: Path
@@ -77,26 +77,26 @@ class Tenant(msgspec.Struct, frozen=True):
 
     @property
     def erasure_file(self) -> Path:
-        """What is there from when an erasing is begun until nothing is left of what it destroys."""
+        """Exists from the start of an erasure until all of its targets are destroyed."""
         return self.root / "erasing.json"
 
     @property
     def successor(self) -> Path:
-        """Where a whole folder waits that is to take this one's place, while this is put away."""
+        """A complete folder that is to replace this one, while this one is moved away."""
         return self.root.with_name(f".next-{self.name}")
 
     @property
     def exists(self) -> bool:
-        """Whether it was made; its log may be damaged, or gone.
+        """True if the tenant was created; its log may be damaged, or gone.
 
-        Where a successor waits for its empty place, it takes it now.
+        If a successor waits for its empty place, it is installed now.
         """
         return self.log.exists() or self.log_head.exists() or _install_successor(self)
 
 
 def tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
-    """Return the tenant called `name`; raise InvalidName for what could leave its folder, and for a
-    new one that is named by a secret: a folder's name is on the disk as it is.
+    """Return the tenant called `name`; raise InvalidName for a name that could leave its folder,
+    and for a new one that contains a secret: a folder's name is on the disk as it is.
     """
     if not _TENANT.fullmatch(name):
         raise InvalidName(
@@ -109,7 +109,7 @@ def tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
 
 
 def find_tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
-    """Return the tenant called `name`; raise NotFound where it was never made."""
+    """Return the tenant called `name`; raise NotFound if it was never created."""
     named = tenant(home, name)
     if not named.exists:
         raise NotFound(
@@ -119,7 +119,7 @@ def find_tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
 
 
 def _install_successor(tenant: Tenant) -> bool:
-    """Let a tenant's successor take its place, for whoever put the old one away and was killed."""
+    """Install a tenant's successor, if a process was killed after removing the old folder."""
     with suppress(OSError):  # there is none, which is usual, or another process was first
         os.rename(tenant.successor, tenant.root)
         sync_folder(tenant.root.parent)
@@ -137,10 +137,10 @@ def list_tenants(home: Path) -> Iterator[Tenant]:
 
 
 def log_bytes(tenant: Tenant) -> int:
-    """Return how much the log's files take, the write-ahead log among them."""
+    """Return the size of the log's files, the write-ahead log included."""
     size = 0
     for path in tenant.root.glob("log.sqlite*"):
-        with suppress(FileNotFoundError):  # SQLite has just taken it away
+        with suppress(FileNotFoundError):  # SQLite has just removed it
             size += path.stat().st_size
     return size
 
@@ -149,7 +149,7 @@ def log_bytes(tenant: Tenant) -> int:
 #
 # To bring it back, move the folder from `<home>/deleted` to `<home>/tenants`, under its name.
 
-_LOCKS = ("build.lock", "jobs.lock", "rewrite.lock")  # of whoever reads or writes for long
+_LOCKS = ("build.lock", "jobs.lock", "rewrite.lock")  # of long readers and writers
 
 
 def delete_tenant(settings: Settings, name: str, now: int) -> tuple[Path, int]:
@@ -164,14 +164,14 @@ def delete_tenant(settings: Settings, name: str, now: int) -> tuple[Path, int]:
 
 
 def check_not_default(settings: Settings, tenant: Tenant) -> None:
-    """Raise Conflict for the default tenant: who names none would find nothing."""
+    """Raise Conflict for the default tenant: callers that name none would find nothing."""
     if tenant.name == settings.choices.tenant:
         raise Conflict(f"{tenant.name} is the default tenant: make another the default first")
 
 
 @contextmanager
 def lock_jobs(tenant: Tenant) -> Iterator[None]:
-    """Let no build and no job of a tenant begin; raise BuildBusy where one is at work."""
+    """Keep builds and jobs of a tenant from starting; raise BuildBusy if one is running."""
     import filelock  # costs a tenth of a server's start, and tenants are seldom deleted
 
     with ExitStack() as locks:
@@ -189,19 +189,19 @@ def lock_jobs(tenant: Tenant) -> Iterator[None]:
 def delete_locked(home: Path, tenant: Tenant, now: int) -> tuple[Path, int]:
     """Move a tenant's folder to the deleted ones and revoke its tokens; the caller has it locked.
 
-    Return where the folder lies now, and how many tokens that ended.
+    Return the folder's new place, and the number of revoked tokens.
 
-    Raise Conflict where another program has the folder open on a system that minds.
+    Raise Conflict if another program has the folder open on a system that forbids moving it.
     """
     ended = tokens.revoke_all(home, tenant.name, now)  # before: a new tenant may take the name
-    shutil.rmtree(tenant.successor, ignore_errors=True)  # of a restoring that was killed at once
+    shutil.rmtree(tenant.successor, ignore_errors=True)  # left by a restore that was killed
     return move_to_deleted(home, tenant, now), ended
 
 
 def move_to_deleted(home: Path, tenant: Tenant, now: int) -> Path:
-    """Move a tenant's folder to the deleted ones; return where it lies. Its tokens stay.
+    """Move a tenant's folder to the deleted ones; return its new place. Its tokens stay.
 
-    Raise Conflict where another program has the folder open on a system that minds.
+    Raise Conflict if another program has the folder open on a system that forbids moving it.
     """
     place = home / "deleted" / f"{tenant.name}-{new_id(now)}"
     make_folder(place.parent)

@@ -1,11 +1,11 @@
 """
-Tokens: each opens one tenant to a program, for what its scopes allow, until it ends or is revoked.
+Tokens: each gives a program access to one tenant, within its scopes, until it ends or is revoked.
 
-A token is `mnemo_<id>_<secret>` and is shown once, when it is made: `<home>/tokens.json` keeps the
-SHA-256 of it. The secret is 32 random bytes, so a slow hash would protect nothing more. The file is
+A token is `mnemo_<id>_<secret>` and is shown once, when it is made: `<home>/tokens.json` keeps its
+SHA-256. The secret is 32 random bytes, so a slow hash would protect nothing more. The file is
 replaced whole under a lock, as a command and a server may both change it.
 
-A token made by a token ends with its maker: revoked, one takes along all that descend from it.
+A token made by a token ends with its maker: revoking it revokes all its descendants.
 """
 
 import os
@@ -29,8 +29,8 @@ State = Literal["active", "expired", "revoked"]
 PREFIX = "mnemo"
 PER_MINUTE = 6_000
 MOST_PER_MINUTE = 1_000_000
-LONGEST_S = 100 * 366 * 86_400  # of a token's life
-MOST_OF_TOKENS = 1_000  # of a tenant, listed, when a token makes one more: all are looked through
+LONGEST_S = 100 * 366 * 86_400  # the longest life of a token
+MOST_OF_TOKENS = 1_000  # listed ones of a tenant, if a token makes one more: all are searched
 KEPT_US = 30 * 86_400 * 1_000_000  # that a token is listed after its end
 _NOBODY = sha256(b"").hexdigest()
 
@@ -45,7 +45,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it is kept; moments are microseconds UTC. `made_by` None: by the owner."""
+    """A token as it is stored; times are microseconds UTC. `made_by` None: by the owner."""
 
     id: str
     name: str
@@ -69,22 +69,22 @@ class _File(msgspec.Struct, frozen=True):
     tokens: tuple[Token, ...] = ()
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before any threads start: msgspec 0.22 crashes if two use a new type at once
 _decoder = msgspec.json.Decoder(_File)
 
 
 def every(home: Path, tenant: str | None = None) -> tuple[Token, ...]:
-    """Return the tokens of a tenant, or of all, in the order of their making; raise ConfigError."""
+    """Return the tokens of a tenant, or of all, in the order they were made; raise ConfigError."""
     return tuple(token for token in _read(_path(home)) if tenant in (None, token.tenant))
 
 
 def make(
     home: Path, tenant: str, wanted: Wanted, now: int, made_by: str | None = None
 ) -> tuple[Token, str]:
-    """Keep a new token; return it, and the text that opens the tenant, which is kept nowhere.
+    """Store a new token; return it, and its text, which is not stored.
 
-    `made_by` is the id of the token that asks for it, which the new one does not outlive. Raise
-    InvalidInput where it would, Conflict where that one has ended or its tenant has too many.
+    `made_by` is the id of the requesting token, which the new one must not outlive. Raise
+    InvalidInput if it would, Conflict if the requesting token has ended or its tenant has too many.
     """
     if not wanted.name.isprintable():
         raise InvalidInput("a token's name is one line of text")
@@ -92,7 +92,7 @@ def make(
     text = f"{PREFIX}_{id_}_{secrets.token_urlsafe(32)}"
     token = Token(
         id=id_,
-        name=redact(wanted.name),  # whoever pastes the wrong line
+        name=redact(wanted.name),  # in case the wrong line was pasted
         tenant=tenant,
         scopes=tuple(scope for scope in SCOPES if scope in wanted.scopes),
         created_at=now,
@@ -101,15 +101,15 @@ def make(
         expires_at=None if wanted.ttl_s is None else now + wanted.ttl_s * 1_000_000,
         made_by=made_by,
     )
-    # checked where the file is written: who is revoked meanwhile makes no more
+    # checked when the file is written: a token revoked meanwhile makes no more
     tokens = _change(home, now, lambda tokens: (*tokens, _limit_to_maker(token, tokens)))
     return tokens[-1], text
 
 
 def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
-    """End a token and all that descend from it for good; return it. Again changes nothing.
+    """End a token and all its descendants for good; return it. Repeating it changes nothing.
 
-    Raise NotFound for an id that is no token's, or of another tenant than the one given.
+    Raise NotFound for an unknown id, or one of another tenant than the given one.
     """
     if (token := _find(every(home, tenant), id_)) is None:
         raise NotFound(f"no token {id_!r}: `mnemolog tokens list` names them")
@@ -120,7 +120,7 @@ def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
 
 
 def revoke_all(home: Path, tenant: str, now: int) -> int:
-    """End every token of a tenant; return how many there were."""
+    """End every token of a tenant; return the number of tokens ended."""
     ended = [token for token in every(home, tenant) if token.state(now) == "active"]
     if ended:
         _change(
@@ -130,9 +130,9 @@ def revoke_all(home: Path, tenant: str, now: int) -> int:
 
 
 def find_active(sent: str, tokens: Sequence[Token], now: int) -> Token | None:
-    """Return the token that was sent, if it still opens anything.
+    """Return the token that was sent, if it is still valid.
 
-    Hashes are compared whole, and one is where no token has the id: the time taken tells nothing.
+    Hashes are compared whole, and one is compared even if no token has the id, for constant time.
     """
     prefix, _, rest = sent.partition("_")
     id_ = rest.partition("_")[0]
@@ -144,7 +144,7 @@ def find_active(sent: str, tokens: Sequence[Token], now: int) -> Token | None:
 
 
 def stamp(home: Path) -> FileStamp | None:
-    """Return what changes with the file, None where there is none; costs microseconds."""
+    """Return a value that changes with the file, None if there is no file; costs microseconds."""
     return file_stamp(_path(home))
 
 
@@ -161,7 +161,7 @@ def _hash(text: str) -> str:
 
 
 def _limit_to_maker(token: Token, others: Sequence[Token]) -> Token:
-    """Return a new token as it may be: one that a token makes ends when its maker does."""
+    """Return a new token with its limits: one made by a token ends when its maker does."""
     if token.made_by is None:
         return token
     maker = _find(others, token.made_by)
@@ -184,9 +184,9 @@ def _end(token: Token, now: int, is_meant: bool) -> Token:
 
 
 def descendants(id_: str, tokens: Iterable[Token]) -> tuple[Token, ...]:
-    """Return the tokens that a token made, and those that these made, in the order given."""
+    """Return the tokens that a token made, directly or not, in the order given."""
     makers, made = {id_}, []
-    for token in tokens:  # a token is listed behind its maker
+    for token in tokens:  # a token is listed after its maker
         if token.made_by in makers:
             makers.add(token.id)
             made.append(token)
@@ -194,9 +194,9 @@ def descendants(id_: str, tokens: Iterable[Token]) -> tuple[Token, ...]:
 
 
 def _revoke_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
-    """Return the tokens, those revoked whose maker was; makers are listed before what they made.
+    """Return the tokens, with those of revoked makers revoked; makers are listed before theirs.
 
-    A maker that is listed no more was revoked: what it made would have expired with it.
+    A maker that is no longer listed was revoked: its tokens would have expired with it.
     """
     revoked_at: dict[str, int | None] = {}
     revoked = []
@@ -218,7 +218,7 @@ def _read(path: Path) -> tuple[Token, ...]:
     try:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
-        # also what an earlier version left open when it revoked a maker
+        # also tokens that an earlier version left valid when it revoked their maker
         return _revoke_with_makers(_decoder.decode(path.read_bytes()).tokens)
     except FileNotFoundError:
         return ()
@@ -231,7 +231,7 @@ def _read(path: Path) -> tuple[Token, ...]:
 def _change(
     home: Path, now: int, change: Callable[[Sequence[Token]], Sequence[Token]]
 ) -> tuple[Token, ...]:
-    """Replace the file; return what it holds now."""
+    """Replace the file; return its new contents."""
     with file_lock(_path(home)):
         tokens = _revoke_with_makers(change(_read(_path(home))))
         listed = tuple(token for token in tokens if _is_listed(token, now))

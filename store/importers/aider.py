@@ -2,11 +2,10 @@
 Aider's chat history, `.aider.chat.history.md` in a repository, read turn by turn.
 
 It is one Markdown file for all chats there: a heading when a chat is started, in local time, which
-is the only time it tells; what the user typed after `####`; what Aider itself says after `>`; and
-the model's answers as they are. Aider ends its own lines and the user's with two spaces, by which a
-heading or a quote in an answer is told from them. https://github.com/Aider-AI/aider, aider/io.py
-(`user_input`, `tool_output`, `ai_output`); what is said of edits and commands:
-aider/coders/base_coder.py.
+is the only time in it; the user's text after `####`; Aider's own after `>`; and the model's answers
+as they are. Aider ends its own lines and the user's with two spaces, which distinguishes them from
+a heading or a quote in an answer. https://github.com/Aider-AI/aider, aider/io.py (`user_input`,
+`tool_output`, `ai_output`); edits and commands: aider/coders/base_coder.py.
 """
 
 import re
@@ -29,14 +28,14 @@ _TYPED = re.compile(r"####(?: (.*))?  \n?")
 _NOTED = re.compile(r"> (.*)  \n?")
 _EDITED = "Applied edit to "
 _RAN = "Running "
-# what follows is asked of the model; other commands are for Aider
+# the rest is for the model; other commands are for Aider
 _ASKING = re.compile(r"/(?:ask|code|architect|context|help)\s+(?=\S)")
-_SECOND = 1_000_000  # microseconds between turns, of which no time is told
+_SECOND = 1_000_000  # microseconds between turns without times
 
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
-    """Return the chats of a history, or of the one in a folder; of `NAME` where that is not here,
-    of the one at the top of the repository we are in.
+    """Return the chats of a history, or of the one in a folder; if `NAME` is not here, of the one
+    at the top of the current repository.
     """
     path = source
     if source.is_dir():
@@ -58,9 +57,9 @@ def _modified(path: Path) -> int:
     return path.stat().st_mtime_ns
 
 
-@lru_cache(maxsize=1)  # each chat is asked for by itself
+@lru_cache(maxsize=1)  # each chat is requested separately
 def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
-    """Return the turns of each chat that has any, by when it was started."""
+    """Return the turns of each chat that has any, by its start."""
     chats: dict[str, list[Turn]] = {}
     chat, began, cwd = "", 0, str(path.absolute().parent)
     open_turn: OpenTurn | None = None
@@ -78,7 +77,7 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
         open_turn = None
 
     def begin() -> None:
-        """Begin a turn with what was typed, where any of it was for the model."""
+        """Begin a turn with the typed text, if any of it was for the model."""
         nonlocal open_turn
         request = human_text(_ASKING.sub("", "\n".join(typed), count=1))
         typed.clear()
@@ -115,7 +114,7 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
 
 
 def _add_note(turn: OpenTurn, note: str, id_: str) -> None:
-    """Add what Aider says that it did: an edit, or a command, of which it tells no outcome."""
+    """Add a step that Aider reports: an edit, or a command without its outcome."""
     if note.startswith(_EDITED):
         turn.call(id_, "edit", {"path": note.removeprefix(_EDITED)}, turn.request.at)
         turn.end(id_, True)

@@ -2,9 +2,9 @@
 Conversations in the data exports of ChatGPT and Claude.ai, read turn by turn.
 
 Both are a .zip with conversations.json (a large one of ChatGPT's in parts, conversations-000.json),
-an array of conversations. ChatGPT's are trees of messages, of which the branch that is shown is
-read; Claude.ai's are lists. What hidden messages, tools and attachments say is left out. The
-archive is never unpacked to the disk.
+an array of conversations. ChatGPT's are trees of messages, read along the shown branch; Claude.ai's
+are lists. Hidden messages, tools and attachments are left out. The archive is never unpacked to the
+disk.
 """
 
 import re
@@ -29,10 +29,10 @@ _MOST_CONVERSATIONS = 100_000
 _MOST_NAMELESS = 1_000  # conversations without an id, which no program writes
 _CHATGPT, _CLAUDE_AI = b'"mapping"', b'"chat_messages"'
 _FILES = re.compile(r"(?:^|/)conversations(?:-\d+)?\.json$")
-_LONG = 64_000  # characters of a message that are looked at
+_LONG = 64_000  # characters read of a message
 _MOST = 20_000  # messages of a conversation
 
-Message = tuple[str, str, str, int]  # who said it ("user", "assistant"), what, its id, when
+Message = tuple[str, str, str, int]  # the speaker ("user", "assistant"), the text, its id, the time
 _fields = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -43,7 +43,7 @@ class _Heading(msgspec.Struct):
 
 
 _heading = msgspec.json.Decoder(_Heading)
-_reading = local()  # a thread's open export: `of` names it, `rest` is what is left of it
+_reading = local()  # a thread's open export: `of` names it, `rest` is its unread part
 
 
 def find_chatgpt(source: Path, on_skip: Skip) -> list[Transcript]:
@@ -95,7 +95,7 @@ def _exports(source: Path) -> list[Path]:
     archives = sorted(other for other in source.glob("*.zip") if other.is_file())
     paths = []
     for path in (*inner, *archives):
-        with suppress(SourceError, OSError):  # downloads hold many a zip that is no export
+        with suppress(SourceError, OSError):  # a folder of downloads has zips that are no exports
             paths += [path] if _is_export(path) else []
     return paths
 
@@ -110,7 +110,7 @@ def _is_export(path: Path) -> bool:
 
 
 def _conversations(path: Path, mark: bytes, on_skip: Skip) -> Iterator[tuple[str, bytes]]:
-    """Yield the ids of an export's conversations that hold `mark`, and how they are written.
+    """Yield the ids of an export's conversations that hold `mark`, and their bytes.
 
     Raise SourceError.
     """
@@ -146,8 +146,8 @@ def _marked(
 def _conversation(transcript: Transcript, mark: bytes) -> bytes:
     """Return a conversation as it is written; raise SourceError.
 
-    It is looked for where the last one ended, then from the start, so that reading all of an
-    export in order unpacks it once.
+    The search begins at the end of the last one, then at the start, so that reading an export in
+    order unpacks it once.
     """
     path = transcript.path
     of = path, path.stat().st_mtime_ns, mark
@@ -185,7 +185,7 @@ def _turns(
 
 
 def _shown_branch(conversation: Mapping[str, Any]) -> Iterator[Message]:
-    """Yield the messages from the root of ChatGPT's tree to the one that is shown last."""
+    """Yield the messages from the root of ChatGPT's tree to the last one shown."""
     nodes = mapping(conversation, "mapping")
     branch: list[Mapping[str, Any]] = []
     id_, visited = conversation.get("current_node"), set[str]()
@@ -208,7 +208,7 @@ def _shown_branch(conversation: Mapping[str, Any]) -> Iterator[Message]:
 
 
 def _listed(conversation: Mapping[str, Any]) -> Iterator[Message]:
-    """Yield the messages of Claude.ai's list, as they stand in it."""
+    """Yield the messages of Claude.ai's list, in its order."""
     for message in objects(conversation, "chat_messages")[:_MOST]:
         texts = [
             text(block, "text", most=_LONG)

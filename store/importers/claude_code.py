@@ -2,12 +2,12 @@
 Claude Code's session transcripts, read turn by turn.
 
 Ids come from the transcript's own uuids, so that a session read again after it grew, or copied into
-another file by `--resume` or a fork, adds only what is new. What the host, its hooks and its
-commands wrote into the file is left out, and so are thinking, side chains and bookkeeping.
+another file by `--resume` or a fork, adds only its new turns. Text that the host, its hooks and its
+commands wrote into the file is left out, as are thinking, side chains and bookkeeping.
 
 The format is internal to Claude Code and changes between releases, so only the fields below are
 read, and lines of an unknown type are ignored. https://code.claude.com/docs/en/sessions says where
-the files lie; `tests/data/sessions` shows what is in them.
+the files are; `tests/data/sessions` shows their content.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ from store.home.instants import LATEST, micros
 from store.importers.source_files import UNREADABLE, decode_json, files_below, read_records
 from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text
 
-MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
+MAX_LINE = 8 << 20  # bytes: a prompt with a picture; longer lines hold little text
 SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
-# who asked: the host itself, not a person
+# requesters: the host itself, not a person
 _MACHINES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
 SIDE_FOLDERS = frozenset({"subagents", "tool-results", "workflows", "memory"})
 _ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
@@ -48,14 +48,14 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What was said; a list of blocks, or a plain text."""
+    """A message; its content is a list of blocks, or a plain text."""
 
     content: str | list[Block] = ""
     model: str | None = None
 
 
 class Line(msgspec.Struct, frozen=True, rename="camel"):
-    """What is read of a line of type user or assistant."""
+    """The fields read from a line of type user or assistant."""
 
     type: str
     message: Message
@@ -74,7 +74,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def original_file(self) -> str:
-        """What an edited file said before the edit, where the line tells of one."""
+        """An edited file's text before the edit, where the line has it."""
         result = self.tool_use_result
         original = result.get("originalFile") if isinstance(result, dict) else None
         return original if isinstance(original, str) else ""
@@ -89,7 +89,9 @@ _line = msgspec.json.Decoder(Line)
 
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
-    """Return the session files of a project's folder, of that of all projects, or of ~/.claude."""
+    """Return the session files of a project's folder, of the folder of all projects, or of
+    ~/.claude.
+    """
     homes = (source / "projects", source / ".claude" / "projects")
     top = next((home for home in homes if home.is_dir()), source)
     paths = files_below(
@@ -119,7 +121,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
 
 
 def _request(line: Line) -> str:
-    """Return the text a person typed in this line; empty where a machine wrote it."""
+    """Return the text a person typed in this line; empty if a machine wrote it."""
     if line.type != "user":
         return ""
     prompts = (human_text(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
@@ -152,7 +154,7 @@ def _at(line: Line) -> int:
 def lines(path: Path, on_skip: Skip) -> Iterator[Line]:
     """Yield the conversation's lines, in file order.
 
-    A line that cannot be read, or is over MAX_LINE, is left out and `on_skip` is told which. Raise
+    A line that cannot be read, or is over MAX_LINE, is left out and reported to `on_skip`. Raise
     OSError as the file system does.
     """
     for number, raw in read_records(path, MAX_LINE, on_skip):
@@ -182,7 +184,7 @@ def texts(line: Line) -> list[str]:
 
 
 def blocks(line: Line) -> list[Block]:
-    """Return the blocks of a line; none where its content is a plain text."""
+    """Return the blocks of a line; none if its content is a plain text."""
     return line.message.content if isinstance(line.message.content, list) else []
 
 

@@ -1,5 +1,5 @@
 """
-claude-mem's database: what its observer noted of each session of Claude Code, and its summaries.
+claude-mem's database: its observer's notes on each session of Claude Code, and its summaries.
 
 A model wrote both, so they have an agent's trust. Prompts are in the host's transcripts too, which
 `mnemolog import claude-code` reads whole, and are left there.

@@ -1,11 +1,11 @@
 """
-What Claude Code remembers: its own notes on each project, the CLAUDE.md files and rules it reads,
-and the memory in a data export of Claude.ai.
+Claude Code's memory: its own notes on each project, the CLAUDE.md files and rules it reads, and the
+memory in a data export of Claude.ai.
 
 A project's notes lie in ~/.claude/projects/SLUG/memory, one a file under a front matter (name,
 description, metadata.type), and an index, MEMORY.md, which holds notes too where it is older. The
-slug does not tell the folder: the sessions beside it do. Claude wrote the notes, so they have an
-agent's trust and are no rules; CLAUDE.md files and rules count as `mnemolog import markdown` has
+slug does not determine the folder: the sessions beside it do. Claude wrote the notes, so they have
+an agent's trust and are no rules; CLAUDE.md files and rules count as `mnemolog import markdown` has
 it: as the user's own words outside git repositories, as quotes inside.
 
 https://code.claude.com/docs/en/memory; an export of Claude.ai holds memories.json.
@@ -52,14 +52,14 @@ _LOOKED_AT = 200  # lines of a session in which its folder is named
 
 
 def find(folder: Folder, here: Path) -> list[Path]:
-    """Return Claude Code's own folder and the repository the user stands in, if they hold any."""
+    """Return Claude Code's own folder and the user's current repository, if they hold any."""
     home, root = folder("CLAUDE_CONFIG_DIR", ".claude"), git_root(here) or here
     places = [home] if any(_user_files(home)) or any(home.glob("projects/*/memory/*.md")) else []
     return places + ([root] if root != home.parent and any(_project_files(root)) else [])
 
 
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
-    """Yield what Claude remembers in its home, a project, one folder of notes, or an export."""
+    """Yield the memories in Claude's home, a project, one folder of notes, or an export."""
     if zipfile.is_zipfile(source) or source.name == "memories.json":
         yield from _exported_memory(source)
     elif source.is_file():
@@ -93,10 +93,10 @@ def _project_files(root: Path) -> Iterator[Path]:
 
 
 def _instructions(files: list[Path], top: Path, on_skip: Skip) -> Iterator[Exported]:
-    """Yield the rules and notes of CLAUDE.md files and of what they import, each file once.
+    """Yield the rules and notes of CLAUDE.md files and of their imports, each file once.
 
-    Outside git repositories they are the user's own words, inside quoted. What a file imports is
-    read where it lies below `top`; elsewhere it may be anybody's.
+    Outside git repositories they are the user's own words, inside quoted. An imported file is read
+    if it lies below `top`; elsewhere it may be anybody's.
     """
     waiting, read = [(file, 0) for file in files], set[Path]()
     while waiting:
@@ -147,8 +147,8 @@ def _notes(folder: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _project_folder(folder: Path) -> str:
-    """Return the working directory that the sessions beside some notes were in; the folder's own
-    name where there are none.
+    """Return the working directory of the sessions beside some notes; the folder's own name if
+    there are none.
     """
     for session in sorted(folder.glob("*.jsonl"))[:5]:
         try:
@@ -161,7 +161,9 @@ def _project_folder(folder: Path) -> str:
 
 
 def _folder_of_slug(slug: str) -> str | None:
-    """Return the folder on this disk whose path, each sign but letters and digits a dash, is so."""
+    """Return the folder on this disk whose path, with dashes for all but letters and digits, is
+    `slug`.
+    """
     at = Path("/")
     while slug.strip("-"):
         try:
@@ -178,7 +180,7 @@ def _folder_of_slug(slug: str) -> str | None:
 
 
 def _exported_memory(source: Path) -> Iterator[Exported]:
-    """Yield what Claude.ai remembered of the user, and of each project, in a data export."""
+    """Yield Claude.ai's memory of the user, and of each project, from a data export."""
     accounts, names = _load_export(source)
     for account in accounts if isinstance(accounts, list) else [accounts]:
         if not isinstance(account, dict):

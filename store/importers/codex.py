@@ -1,15 +1,15 @@
 """
 Codex CLI's rollouts, read turn by turn.
 
-A rollout is one JSON object a line: what the session is, the items that went to the model and came
-from it, and events beside them. The items are in the files of every release; where there are events
-they tell more surely how a command ended and which files a patch changed. Of the oldest files
-(2025) a line is the bare item, without a time.
+A rollout is one JSON object a line: the session's metadata, the items sent to and by the model, and
+events beside them. The items are in the files of every release; events, where present, are surer
+about a command's result and a patch's files. In the oldest files (2025) a line is the bare item,
+without a time.
 
 Ids come from the thread, the times of its lines and the numbers of its calls, which stay when Codex
-moves a session to a newer form. What a fork copied into its file is left out: it is in the file it
-was copied from. https://github.com/openai/codex, codex-rs/protocol/src/protocol.rs (`RolloutItem`)
-and codex-rs/rollout.
+moves a session to a newer form. Lines that a fork copied are left out: they are in the original
+file. https://github.com/openai/codex, codex-rs/protocol/src/protocol.rs (`RolloutItem`) and
+codex-rs/rollout.
 """
 
 import re
@@ -42,15 +42,15 @@ MAX_LINE = 8 << 20  # bytes
 FOLDERS = ("sessions", "archived_sessions")
 _NAME = re.compile(r"\Arollout-.*\.jsonl(?:\.zst)?")
 _THREAD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_LONG = 1 << 20  # characters of a field that is looked at
-_FORKED_WITHIN = 2_000_000  # microseconds in which a fork's copies were written
+_LONG = 1 << 20  # characters read of a field
+_FORKED_WITHIN = 2_000_000  # microseconds within which a fork's copies were written
 
 _READ = frozenset({"session_meta", "turn_context", "response_item", "event_msg"})
 _BARE = frozenset(
     "message function_call function_call_output local_shell_call custom_tool_call "
     "custom_tool_call_output".split()
 )
-# what Codex says in the user's name, as a whole piece of a message
+# Codex's own text in the user's name, as a whole piece of a message
 _WRAPPED = re.compile(r"\s*<(/?image|skill|[a-z]+_[a-z_]+)\b", re.IGNORECASE)
 _WARNINGS = (
     "Warning: apply_patch was requested via",
@@ -125,13 +125,13 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
 
 @dataclass
 class _Rollout:
-    """How far a rollout was read."""
+    """The state of reading a rollout."""
 
     path: Path
     has_begun: bool = False
     is_side: bool = False  # a sub-agent's
     is_unattended: bool = False  # of `codex exec`
-    is_fork: bool = False  # and holds what it was forked from
+    is_fork: bool = False  # and holds a copy of the original
     began: int = 0
     cwd: str | None = None
     branch: str | None = None
@@ -146,7 +146,7 @@ class _Rollout:
         self.thread = match[0] if match else self.path.name.partition(".")[0]
 
     def begin(self, meta: Mapping[str, Any]) -> None:
-        """Take what the first line says of the session; the next such were copied by a fork."""
+        """Read the session's metadata from the first line; later ones were copied by a fork."""
         if self.has_begun:
             self.is_fork = self.is_fork or text(meta, "id") != self.thread
             return
@@ -211,7 +211,7 @@ class _Rollout:
             turn.end(first, passed, wrote)
 
     def event(self, event: Mapping[str, Any], at: int) -> None:
-        """Add what an event tells of the outcome of a call."""
+        """Add the outcome of a call from an event."""
         kind = text(event, "type")
         if kind == "task_started":
             self.turn = text(event, "turn_id") or self.turn
@@ -249,13 +249,13 @@ class _Rollout:
             turn.end(call, None, mapping(item, "result"))
 
     def end(self) -> Iterator[Turn]:
-        """Yield the turn that is open, if any."""
+        """Yield the open turn, if any."""
         if self.open_turn is not None:
             yield self.open_turn.close()
         self.open_turn = None
 
     def _is_copied(self, at: int) -> bool:
-        """Return True if what is read now was copied from the session this one was forked from."""
+        """Return True if the current line was copied from the forked session."""
         if not self.is_fork:
             return False
         turn_began = _uuid_instant(self.turn)
@@ -288,7 +288,7 @@ def _is_machine(piece: str) -> bool:
 
 
 def _patch(patch: str) -> dict[str, Any]:
-    """Return the files that a patch names, and the lines that it puts in and takes out."""
+    """Return the files that a patch names, and the lines that it adds and removes."""
     changed = (line[1:] for line in patch.splitlines() if line[:1] in ("+", "-"))
     files = [path.strip() for path in _PATCHED.findall(patch)]
     return {"files": files, "content": "\n".join(changed)}

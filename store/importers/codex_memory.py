@@ -1,9 +1,9 @@
 """
-What Codex remembers: the handbook, the summary, the recaps of sessions and the skills that it
-writes to ~/.codex/memories, and the user's own AGENTS.md beside it.
+Codex's memory: the handbook, the summary, the recaps of sessions and the skills that it writes to
+~/.codex/memories, and the user's own AGENTS.md beside it.
 
 Codex wrote the memories, so they have an agent's trust. The working directory that an entry was
-learned in is its project. raw_memories.md is what the handbook was made of and is not read.
+learned in is its project. raw_memories.md is the handbook's source and is not read.
 
 https://github.com/openai/codex, codex-rs/core/templates/memories and src/memories/storage.rs.
 """
@@ -79,7 +79,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _recap(file: Path, place: str, text: str) -> Iterator[Exported]:
-    """Yield the recap of a session, which begins with lines that say which."""
+    """Yield the recap of a session, which begins with lines that identify it."""
     header = _HEADER.match(text + "\n")
     about = dict(
         line.split(": ", 1) for line in (header[0].splitlines() if header else []) if ": " in line
@@ -118,7 +118,7 @@ def _whole(
 
 
 def _handbook(file: Path, place: str, text: str) -> Iterator[Exported]:
-    """Yield the entries of the handbook or the summary; a block's head says where they hold."""
+    """Yield the entries of the handbook or the summary; a block's head gives their scope."""
     parts = _FENCED.split(text)
     is_fenced = any("rollout_summary_files" in part for part in parts[1::2])
     blocks = list(zip(parts[1::2], parts[2::2], strict=False)) if is_fenced else [("", text)]

@@ -31,7 +31,7 @@ NAME = "cursor"
 
 
 def find(folder: Folder, here: Path) -> list[Path]:
-    """Return the repository the user stands in, if it has rules."""
+    """Return the user's current repository, if it has rules."""
     root = git_root(here) or here
     return [root] if any(_files(root)) else []
 

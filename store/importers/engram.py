@@ -1,6 +1,6 @@
 """
-engram's database (~/.engram/engram.db) and what `engram export` writes: observations that an agent
-saved, and the summaries of its sessions.
+engram's database (~/.engram/engram.db) and the output of `engram export`: an agent's observations,
+and the summaries of its sessions.
 
 https://github.com/Gentleman-Programming/engram, internal/store/store.go
 """
@@ -96,7 +96,7 @@ def _observation(row: Row, folder: str | None) -> Exported:
 
 
 def _project(name: str | None, folder: str | None) -> str | None:
-    """Return the folder of a session where it is on this disk, else the project's name."""
+    """Return the folder of a session if it is on this disk, else the project's name."""
     return folder if folder and Path(folder).is_dir() else name
 
 

@@ -1,14 +1,14 @@
 """
 Gemini CLI's recorded chats, read turn by turn.
 
-A chat is a file of JSON Lines: what the session is, then each message, again whenever more of it
-is known, and settings (`$set`) that may hold all messages anew. Of a message that is told again the
-first time counts: it was copied when the chat was resumed. Messages that were taken back or
-summarized stay: they happened. Before the spring of 2026 a chat was one JSON document.
+A chat is a file of JSON Lines: the session's metadata, then each message, again whenever more of it
+is known, and settings (`$set`) that may hold all messages anew. A repeated message keeps its first
+time: it was copied when the chat was resumed. Messages that were taken back or summarized stay:
+they happened. Before the spring of 2026 a chat was one JSON document.
 
-https://github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts.
-The project is known by the file `.project_root` beside the chats, before that by a digest of its
-path (packages/core/src/config/storage.ts), which is looked for among the projects that are known.
+https://github.com/google-gemini/gemini-cli, packages/core/src/services/chatRecordingService.ts. The
+project is known by the file `.project_root` beside the chats, before that by a digest of its path
+(packages/core/src/config/storage.ts), which is looked up among the known projects.
 """
 
 import os
@@ -42,9 +42,9 @@ MAX_LINE = 16 << 20  # bytes: all messages of a chat that was resumed
 MAX_DOCUMENT = 32 << 20
 _NAME = re.compile(r"\Asession-.*\.jsonl?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_LONG = 1 << 20  # characters of a field that is looked at
+_LONG = 1 << 20  # characters read of a field
 _SMALL = 1 << 20  # bytes of a file that names projects
-# said to Gemini CLI, not to the model: "/chat save x", "?"; a path has a second slash
+# addressed to Gemini CLI, not to the model: "/chat save x", "?"; a path has a second slash
 _COMMAND = re.compile(r"(?:/[\w:.-]+(?=\s|\Z)|\?\s*\Z)")
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
 _ENDED = re.compile(
@@ -102,7 +102,7 @@ def _document(path: Path) -> list[dict[str, Any]]:
 
 @dataclass
 class _Chat:
-    """How far a chat was read. `over` are the messages of turns that have ended."""
+    """The state of reading a chat. `over` are the messages of ended turns."""
 
     session: str
     cwd: str | None
@@ -135,7 +135,7 @@ class _Chat:
             self._look_for_folder(turn, mapping(call, "args"))
 
     def _look_for_folder(self, turn: OpenTurn, arguments: Mapping[str, Any]) -> None:
-        """Take the folder of the project from the path of a file in it."""
+        """Set the folder of the project from the path of a file in it."""
         path = text(arguments, "file_path", "absolute_path", "dir_path")
         if self.cwd is not None or not os.path.isabs(path):
             return
@@ -144,7 +144,7 @@ class _Chat:
                 self.cwd = turn.cwd = str(folder)
 
     def end(self) -> Iterator[Turn]:
-        """Yield the turn that is open, if any."""
+        """Yield the open turn, if any."""
         if self.open_turn is not None:
             yield self.open_turn.close()
         self.open_turn = None
@@ -160,7 +160,7 @@ def _add_call(turn: OpenTurn, call: Mapping[str, Any], message: str) -> None:
     turn.call(id_, text(call, "name"), call.get("args"), at, message)
     response = _response(call.get("result"))
     wrote = plain(response)
-    code = _EXIT.findall(wrote)  # told only where it is not 0
+    code = _EXIT.findall(wrote)  # given only if it is not 0
     passed = status == "success" and "error" not in response and (not code or code[-1] == "0")
     turn.end(id_, passed, text(call, "resultDisplay", most=_LONG) or _output(wrote))
 
@@ -182,7 +182,7 @@ def _response(result: object) -> Mapping[str, Any]:
 
 
 def _request(message: Mapping[str, Any]) -> str:
-    """Return the part of a message that a person typed, without what Gemini CLI adds to it."""
+    """Return the part of a message that a person typed, without Gemini CLI's additions."""
     content = message.get("displayContent") or message.get("content")
     request = human_text(_words(content)[:64_000])
     return "" if _COMMAND.match(request) else request
@@ -201,7 +201,7 @@ def _words(content: object) -> str:
 
 
 def _folder(path: Path) -> str | None:
-    """Return the folder of the project that a chat belongs to; None where nothing tells it."""
+    """Return the folder of the project that a chat belongs to; None if unknown."""
     home = path.parent.parent  # of the project, in ~/.gemini/tmp
     named = _head_of(home / ".project_root").strip()
     if named or not _DIGEST.fullmatch(home.name):

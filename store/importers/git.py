@@ -1,9 +1,9 @@
 """
-Git history, read into memories: what was changed and why, what was fixed, what was decided.
+Git history, read into memories: changes and their reasons, fixes, decisions.
 
-The oldest come first; commits that `is_noise` knows make no memory. What a commit does not say of
-itself - its release, its pull request, what took it back - comes from the history as a whole. No
-e-mail address is read.
+The oldest come first; commits that `is_noise` knows make no memory. A commit's release, pull
+request and revert, which it does not name itself, come from the history as a whole. No e-mail
+address is read.
 """
 
 import re
@@ -62,7 +62,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """One commit as git tells it; `at` is the author's time in seconds."""
+    """One commit as git reports it; `at` is the author's time in seconds."""
 
     sha: str
     is_merge: bool
@@ -80,18 +80,18 @@ def drafts(
     limit: int | None = None,
     on_progress: Progress = no_progress,
 ) -> Iterator[Draft]:
-    """Yield a draft for every commit of HEAD's history that says something, oldest first.
+    """Yield a draft for every meaningful commit of HEAD's history, oldest first.
 
-    `since` is what git takes ("2026-01-31", "3 months ago"); `limit` reads only the newest commits.
-    `on_progress` is told how many commits were read, and of how many. Without `project` it is the
-    one `source` belongs to. An empty repository gives nothing. Raise SourceError where `source` is
-    no repository or git cannot be run.
+    `since` is any date that git takes ("2026-01-31", "3 months ago"); `limit` reads only the newest
+    commits. `on_progress` gets the number of commits read, and of all. Without `project` it is the
+    one `source` belongs to. An empty repository gives nothing. Raise SourceError if `source` is no
+    repository or git cannot be run.
     """
     name = project or project_of(source)
     root = printable_name(str(source.absolute()))
     history = History(source)
     subjects: deque[str] = deque(maxlen=MERGES_COMPARED)
-    alone: set[str] = set()  # pull requests of one commit, which tells of them
+    alone: set[str] = set()  # pull requests of one commit, which describes them
     began: int | None = None
     with git_fields(source, ["rev-list", "--count", *_bounds(since, limit), "HEAD"]) as counts:
         total = int(next(counts, "0"))
@@ -115,10 +115,10 @@ def drafts(
 
 
 def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[Commit]:
-    """Yield the commits `git log` tells of, oldest first; raise SourceError where it cannot.
+    """Yield the commits of `git log`, oldest first; raise SourceError if it fails.
 
-    Where a version of a file is missing, as in a partial clone, that commit and those after it come
-    with the names of their files only.
+    If a version of a file is missing, as in a partial clone, that commit and the following ones
+    come with the names of their files only.
     """
     some = _bounds(since, limit)
     read, last = 0, None
@@ -127,7 +127,7 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
             if last is not None:
                 read += 1
                 yield last
-            last = commit  # held back: git may fail among its files
+            last = commit  # delayed: git may fail among its files
     except MissingObject:
         yield from islice(_log(source, [*_WITH_NAMES, *some]), read, None)
     else:
@@ -160,7 +160,7 @@ def _log(source: Path, options: list[str]) -> Iterator[Commit]:
 
 
 def _change(field: str, fields: Iterator[str]) -> Change | None:
-    """Return the file that a field begins to tell of; None where it is no file."""
+    """Return the file whose change a field begins; None if it is no file."""
     if stat := _NUMSTAT.match(field):
         path, old = stat[3], ""
         if not path:  # renamed: the old and the new name follow
@@ -213,8 +213,8 @@ def _draft(commit: Commit, read: Message, origin: Origin, project: str | None, r
 def _pull_line(pull: Pull, read: Message, *, is_whole: bool) -> str:
     """Return the line on a pull request beside a commit of it.
 
-    Its title and branch tell only of all its commits together: beside one of several they would
-    make "fix tests" as good an answer as what was meant.
+    Its title and branch describe all its commits together: beside one of several they would make
+    "fix tests" as good an answer as the right commit.
     """
     kind = "Merge" if pull.number.startswith("!") else "Pull"
     branch = f" from {pull.branch}" if is_whole and pull.branch else ""
@@ -223,7 +223,7 @@ def _pull_line(pull: Pull, read: Message, *, is_whole: bool) -> str:
 
 
 def _consequences(origin: Origin) -> Iterator[str]:
-    """Yield what became of a commit, and what it took back, a sentence each."""
+    """Yield a commit's reverts, in both directions, and its release, a sentence each."""
     if old := origin.reverts:
         yield f"Reverts {old.sha[:7]} of {day(old.at)}."
     if new := origin.reverted_by:
@@ -233,7 +233,7 @@ def _consequences(origin: Origin) -> Iterator[str]:
 
 
 def _named(release: Release) -> str:
-    """Return "2.3.1 (2.3)": people name a release by its series too."""
+    """Return a name like "2.3.1 (2.3)": people name a release by its series too."""
     series = _SERIES.match(release.version)
     return f"{release.version} ({series[1]})" if series else release.version
 
@@ -269,7 +269,7 @@ def _references(origin: Origin) -> dict[str, str]:
 
 
 def _file_rank(change: Change) -> tuple[bool, int, str]:
-    """Return the key that puts files people write first, then those that changed most."""
+    """Return a file's sort key: files that people write first, then those that changed most."""
     return bool(GENERATED.search(change.path)), -(change.added + change.removed), change.path
 
 
@@ -285,7 +285,7 @@ def _files_line(changes: list[Change]) -> str:
 
 
 def _tags(read: Message, paths: list[str], origin: Origin) -> tuple[str, ...]:
-    """Return the scope, else the folder of the most telling file; and what else stands out."""
+    """Return the scope, else the folder of the most telling file; and other prominent tags."""
     folders = PurePosixPath(paths[0]).parts[:-1] if paths else ()
     folder = next((folder for folder in folders if folder not in PLAIN_FOLDERS), "")
     area = label(read.scope or folder)

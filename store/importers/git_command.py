@@ -1,7 +1,7 @@
 """
 git as a program: run without a shell, and its output read as it comes.
 
-Fields are parted by NUL, which no message, name or path can hold
+Fields are separated by NUL, which no message, name or path can contain
 (https://git-scm.com/docs/git-log, `-z`). A repository is anybody's: reading it must run no program
 and fetch nothing.
 """
@@ -16,7 +16,7 @@ from typing import IO
 
 from store.home.errors import SourceError
 
-MAX_FIELD = 1 << 20  # bytes; of a longer message or name the rest is left out
+MAX_FIELD = 1 << 20  # bytes; the rest of a longer message or name is left out
 _CHUNK = 1 << 16
 
 # A partial clone lacks objects, which git would fetch by a program that the repository itself may
@@ -25,7 +25,7 @@ _ALONE = {
     "LC_ALL": "C",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # where git is too old to know the line above
+    "GIT_ALLOW_PROTOCOL": "none",  # for a git too old to know the line above
     "GIT_TERMINAL_PROMPT": "0",
 }
 _SAFE = ("--no-pager", "-c", "i18n.logOutputEncoding=UTF-8", "-c", "core.fsmonitor=false")
@@ -34,15 +34,15 @@ _MISSING = ("lazy fetching", "promisor", "not allowed", "unable to read ")
 
 
 class MissingObject(SourceError):
-    """Raised where git lacks an object that it was asked about."""
+    """Raised if git lacks a requested object."""
 
 
 @contextmanager
 def git_fields(source: Path, arguments: Sequence[str]) -> Iterator[Iterator[str]]:
-    """Run git in a repository; give the fields of its output, none where that is empty.
+    """Run git in a repository; yield the fields of its output, none if that is empty.
 
-    Raise SourceError where `source` is no repository or git cannot read it, MissingObject where it
-    lacks an object.
+    Raise SourceError if `source` is no repository or git cannot read it, MissingObject if it lacks
+    an object.
     """
     command = ["git", *_SAFE, "-C", str(source), *arguments]
     with TemporaryFile() as complaints, _start(command, source, complaints) as git:
@@ -75,7 +75,7 @@ def _start(command: list[str], source: Path, complaints: IO[bytes]) -> "subproce
 def own_environment() -> dict[str, str]:
     """Return the environment for a git of ours.
 
-    What is set where a hook of another repository runs us would name that one instead.
+    Variables set by another repository's hook would name that repository instead.
     """
     own = {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")}
     for key in ("GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"):
@@ -84,7 +84,7 @@ def own_environment() -> dict[str, str]:
 
 
 def _explain(source: Path, complaint: str) -> None:
-    """Raise what git's last words mean; return where they only say the repository is empty."""
+    """Raise the error in git's last words; return if they only say the repository is empty."""
     if any(words in complaint for words in _EMPTY):
         return
     if "not a git repository" in complaint:
@@ -95,7 +95,7 @@ def _explain(source: Path, complaint: str) -> None:
 
 
 def _fields(output: IO[bytes]) -> Iterator[str]:
-    """Yield what stands between the NULs, bytes that are no UTF-8 replaced."""
+    """Yield the fields between the NULs, bytes that are no UTF-8 replaced."""
     rest = bytearray()
     while chunk := output.read(_CHUNK):
         *ends, begun = chunk.split(b"\x00")

@@ -1,9 +1,9 @@
 """
-A repository's history as a whole: what no commit says of itself.
+A repository's history as a whole: the facts that no commit states about itself.
 
-The release that a commit first came with, the pull request that brought it, and what it takes back
-or was taken back by. All is read from the graph of commits, their messages and the tags, before any
-commit becomes a memory.
+The first release with a commit, its pull request, and the commits it reverts or was reverted by.
+All are read from the graph of commits, their messages and the tags, before any commit becomes a
+memory.
 """
 
 import re
@@ -22,8 +22,8 @@ from store.text.excerpt import one_line
 
 LAST_SECOND = 253_402_300_799  # the year 9999; git takes any number
 
-# "2.3.0", "v2.3.0-rc.1", "2.3rc1", "release-2.3", "rel_1_4_2", "2026-05-01", "cli@2.3.0". What
-# stands before the number tells the packages of one repository apart.
+# "2.3.0", "v2.3.0-rc.1", "2.3rc1", "release-2.3", "rel_1_4_2", "2026-05-01", "cli@2.3.0". The
+# prefix of the number distinguishes the packages of one repository.
 _TAG = re.compile(
     r"\A(?P<prefix>|[^0-9](?:.*[^0-9._])?)[-_]?[vV]?(?P<version>[0-9]+(?:[-._][0-9]+)*)"
     r"(?P<more>(?:[-._+]|(?=(?:a|b|c|rc|alpha|beta|dev|post)[0-9]))[A-Za-z][\w.+-]*)?"
@@ -48,14 +48,14 @@ _GITLAB_BRANCH = re.compile(r"^Merge branch '([^']+)'")
 
 
 class Release(msgspec.Struct, frozen=True):
-    """A tagged version; `at` is when its commit was made, in seconds."""
+    """A tagged version; `at` is the time of its commit, in seconds."""
 
     version: str
     at: int
 
 
 class ReleaseNotes(msgspec.Struct, frozen=True):
-    """A release, the one before it, and how many commits it was the first to hold."""
+    """A release, the one before it, and the number of commits it was the first to hold."""
 
     release: Release
     previous: Release | None
@@ -80,7 +80,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What the history says of one commit."""
+    """One commit's release, pull request and reverts, from the history."""
 
     release: Release | None = None
     pull: Pull | None = None
@@ -95,7 +95,7 @@ def day(at: int) -> str:
 
 
 def second(at: str) -> int:
-    """Return a time of git's in seconds, within what a memory can bear."""
+    """Return a git time in seconds, within a memory's range."""
     return min(max(int(at or 0), 0), LAST_SECOND)
 
 
@@ -112,7 +112,7 @@ class _Graph:
 
 
 class History:
-    """What is known of the commits of the branch that is checked out, and of those of the tags."""
+    """The origins of the commits of the checked-out branch, and of those of the tags."""
 
     def __init__(self, source: Path) -> None:
         tags = _tags(source)
@@ -190,7 +190,7 @@ def _read(source: Path, *, has_tags: bool) -> _Graph:
 
 
 def _reverted_by_name(subject: str, body: str, last: Mapping[str, int]) -> int | None:
-    """Return the commit that is taken back, known by its subject or its pull request."""
+    """Return the reverted commit, known by its subject or its pull request."""
     read = parse_message(subject)
     names: list[str] = []
     if title := _REVERTED_TITLE.match(subject):
@@ -203,7 +203,7 @@ def _reverted_by_name(subject: str, body: str, last: Mapping[str, int]) -> int |
 
 
 def _pull(subject: str, body: str) -> Pull | None:
-    """Return the pull request that a merge is of, if one."""
+    """Return a merge's pull request, if it has one."""
     title = one_line(split_merge(subject, body)[0], MAX_SUBJECT)
     if match := _PULL.search(subject):
         number = match["github"] or match["bitbucket"] or f"#{match['azure']}"
@@ -215,10 +215,10 @@ def _pull(subject: str, body: str) -> Pull | None:
 
 
 def _merges(graph: _Graph, head: int | None) -> dict[int, int]:
-    """Return the merge of a pull request that brought each commit, for those that one did.
+    """Return the pull request's merge of each commit, for those that have one.
 
-    Lines of first parents are followed, the oldest commit first: what is new with a merge is what
-    it brought. The branch behind a merge that is no pull request's is a line of its own.
+    Lines of first parents are followed, the oldest commit first: a merge brought the commits that
+    are new with it. The branch of any other merge is a line of its own.
     """
     merges: dict[int, int] = {}
     visited = bytearray(len(graph.parents))
@@ -266,9 +266,9 @@ def _tags(source: Path) -> list[tuple[str, str]]:
 
 
 def _releases(graph: _Graph, tags: Sequence[tuple[str, str]]) -> dict[int, Release]:
-    """Return the first release that holds each commit; one that was no candidate where there is.
+    """Return the first release that holds each commit; preferably no release candidate.
 
-    Of a repository that releases several packages, the one with the most releases is followed.
+    In a repository that releases several packages, the one with the most releases is followed.
     """
     read = [
         (match, graph.places[sha])

@@ -1,9 +1,9 @@
 """
-A commit's message: what it says, without what machines and habits add to it.
+A commit's message, without the additions of machines and habits.
 
-Subject, the why of the body, and what the conventional-commit prefix tells
+Subject, the reason in the body, and the type and scope of the conventional-commit prefix
 (https://www.conventionalcommits.org/en/v1.0.0/). The rules for noise are the tables at the top: a
-commit they match makes no memory, because nobody will ever ask for it.
+commit they match makes no memory, because no query will ever need it.
 """
 
 import re
@@ -16,7 +16,7 @@ from store.text.excerpt import excerpt
 MAX_WHY = 1_200  # characters of the body that are kept
 MAX_SUBJECT = 300
 
-# Commits nobody wrote for a reader, whatever their body says.
+# Commits not written for a reader, with any body.
 NOISE = re.compile(
     r"^(?:fixup|squash|amend)!"
     r"|^bump \S+ from \S+ to\b"
@@ -30,7 +30,7 @@ NOISE_AUTHORS = re.compile(
     r"\[bot\]$|^(?:dependabot|renovate|greenkeeper|github-actions?|pre-commit-ci|snyk-bot)\b",
     re.IGNORECASE,
 )
-# Subjects that say nothing by themselves: kept only when the body says why.
+# Subjects that are empty by themselves: kept only with a reason in the body.
 NOISE_WITHOUT_WHY = re.compile(
     r"^(?:wip|typos?|oops|nits?|initial commit)\b"
     r"|^(?:fmt|format(?:ting)?|lint(?:ing)?|ruff|black|prettier|isort|tmp|misc|minor|whitespace"
@@ -51,7 +51,7 @@ NOISE_WITHOUT_WHY = re.compile(
     r"|^merge\b|\[(?:skip ci|ci skip|no ci)\]",
     re.IGNORECASE,
 )
-NOISE_TYPES = frozenset({"style", "ci", "chore"})  # need a why, or to begin with one of these
+NOISE_TYPES = frozenset({"style", "ci", "chore"})  # need a reason, or to begin with one of these
 _CHANGE = re.compile(
     r"^(?:add|disable|downgrade|drop|enable|introduce|migrate|move|raise|remove|rename|replace"
     r"|require|restore|revert|switch)(?:d|e?s|ed)?\b",
@@ -104,7 +104,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def parse_message(raw: str, *, is_merge: bool = False) -> Message:
-    """Return the parts of a raw message; a merge that says nothing itself has an empty subject."""
+    """Return the parts of a raw message; a merge without words of its own has an empty subject."""
     subject, _, body = raw.strip().partition("\n")
     if is_merge:
         subject, body = split_merge(subject, body.strip())
@@ -118,7 +118,7 @@ def parse_message(raw: str, *, is_merge: bool = False) -> Message:
 
 
 def is_automatic(author: str) -> bool:
-    """Return True if an author is a program: a bot's name is nobody that a question asks for."""
+    """Return True if an author is a program: no question asks for a bot's name."""
     return bool(NOISE_AUTHORS.search(author) or _ROBOT.search(author))
 
 
@@ -136,7 +136,7 @@ def is_noise(message: Message, author: str) -> bool:
 
 
 def kind_of_message(message: Message) -> RecordedKind:
-    """Return bugfix, decision, context (it says why) or activity, the first that fits."""
+    """Return bugfix, decision, context (it has a reason) or activity, the first that fits."""
     if message.type == "fix" or message.is_revert:
         return "bugfix"
     if message.type is None and BUGFIX.search(message.topic):

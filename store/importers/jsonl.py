@@ -1,10 +1,10 @@
 """
-JSON Lines, one memory a line: what `mnemolog export` writes, and what is easily written by hand.
+JSON Lines, one memory a line: the format of `mnemolog export`, easily written by hand.
 
-A line is a `Draft`, and what an export adds: the memory's state and since when, its links and
-ratings. Those become events of their own, with ids that are derived from the line, so that they are
-added once. Unlike a transcript this is our own format, so a wrong line is an error that names its
-number, never left out.
+A line is a `Draft` with an export's additions: the memory's state and its moment, its links and
+ratings. Those become events of their own, with ids derived from the line, so that they are added
+once. Unlike a transcript this is our own format, so a wrong line is an error that names its number,
+never left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,8 +36,8 @@ from store.log.event_log import EventLog
 from store.log.events import Event, encode
 
 SOURCE = "jsonl"
-OWN = "mnemolog"  # the field of a note's front matter that holds its line, as an export wrote it
-QUARANTINED = "quarantined"  # as an export says it: forgotten, but not by a person
+OWN = "mnemolog"  # the front matter's field with a note's line, as an export wrote it
+QUARANTINED = "quarantined"  # in an export: forgotten, but not by a person
 MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line ends must not be read
 
 
@@ -46,7 +46,7 @@ ALIASES = {"text": "content", "at": "created_at", "tag": "tags", "pin": "pinned"
 
 
 def rename_fields(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a line's fields by their own names; raise InvalidInput where one is given twice."""
+    """Return a line's fields by their own names; raise InvalidInput if one is given twice."""
     fields: dict[str, Any] = {}
     for name, value in line.items():
         own = ALIASES.get(name, name)
@@ -95,12 +95,12 @@ _decoder = msgspec.json.Decoder(Exported)
 def import_lines(
     log: EventLog, source: Iterable[Exported], now: int, *, project: str | None
 ) -> Counts:
-    """Record memories, then what their lines say of their states, links and ratings.
+    """Record memories, then the states, links and ratings of their lines.
 
-    The counts are of memories. A memory that was there before, or of which anything else was said
+    The counts are of memories. A memory that was there before, or was changed by anything else
     since, is left alone.
     """
-    lines: list[tuple[Draft, Exported]] = []  # those that say more than their draft
+    lines: list[tuple[Draft, Exported]] = []  # those with more than their draft
     newest: dict[tuple[str | None, str], str | None] = {}  # the last value of each key
 
     def read() -> Iterator[Draft]:
@@ -129,7 +129,7 @@ def import_lines(
 
 
 def survey(log: EventLog | None, source: Path, now: int, *, project: str | None) -> Counts:
-    """Return the counts of a dry run of `import_lines`; a log of None is yet to be made."""
+    """Return the counts of a dry run of `import_lines`; a log of None does not exist yet."""
     read: set[str] = set()
     added = known = refused = 0
     for draft in drafts(source, project=project):
@@ -145,7 +145,7 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
 
 
 def _line_events(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
-    """Yield what a line says of its memory beside the draft; others must be there to be named."""
+    """Yield a line's events beside its draft; other memories must exist to be named."""
     by = line.superseded_by
     named = [link.target for link in line.links] + ([by] if by else [])
     present = log.present_ids(named)
@@ -169,7 +169,7 @@ def _event(draft: Draft, body: Body, at: int, trust: Trust = "user", *parts: str
 
 
 def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
-    """Return True if a memory is as a reading of the file left it, be it one that was killed."""
+    """Return True if a memory is as an import of the file left it, even an interrupted one."""
     assert draft.id is not None
     events = log.events_for(draft.id)
     if not events or not isinstance(events[0].body, Recorded):
@@ -181,11 +181,11 @@ def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
 def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterator[Draft]:
     """Yield the file's memories in order, without the forgotten ones.
 
-    `alone` refuses a line that says more than its draft, as nothing else of it would be kept.
+    `alone` refuses a line with more than its draft, as the rest would be lost.
 
-    `project` is for lines that name none. A line without an id gets one from its texts and project,
-    so that it is added once. Raise SourceError where the file cannot be read, and for the first
-    line that is no memory, with its number.
+    `project` is for lines without one. A line without an id gets one from its texts and project, so
+    that it is added once. Raise SourceError if the file cannot be read, and for the first line that
+    is no memory, with its number.
     """
     for number, line in enumerate(exported_lines(source), 1):
         if alone and (line.links or line.ratings or line.state not in _STANDING):
@@ -197,7 +197,7 @@ def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterato
 
 
 def quote(line: Exported) -> Exported:
-    """Return a line as one of a repository, which may be anybody's: no word of the user."""
+    """Return a line as one of a repository, which may be anybody's, not the user's word."""
     if line.trust != "user":
         return msgspec.structs.replace(line, author="repository")
     return msgspec.structs.replace(line, trust="tool", author="repository", pinned=False)
@@ -205,7 +205,7 @@ def quote(line: Exported) -> Exported:
 
 def exported_lines(source: Path, *, is_mine: bool = False) -> Iterator[Exported]:
     """Yield the file's lines, without the forgotten ones; those of a file in a git repository are
-    quoted, unless the user says that they are his.
+    quoted, unless the user claims them.
     """
     is_quoted = not is_mine and git_root(source.parent) is not None
     for number, raw in enumerate(_lines(source), 1):
@@ -234,7 +234,7 @@ def _decode(raw: bytes) -> Exported:
 
 
 def _lines(source: Path) -> Iterator[bytes]:
-    """Yield the lines, cut where they are too long, without the mark some editors begin with."""
+    """Yield the lines, cut if they are too long, without the byte order mark of some editors."""
     try:
         lines = read_lines(source, MAX_LINE)
         yield next(lines, b"").removeprefix(b"\xef\xbb\xbf")

@@ -85,7 +85,7 @@ def _database(path: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _block(block: Row, agent: str, where: str, on_skip: Skip) -> Iterator[Exported]:
-    """Yield the paragraphs of a memory block, but not of one that says how the agent behaves."""
+    """Yield the paragraphs of a memory block, but not of one on the agent's behaviour."""
     label, value = str(block.get("label") or "memory"), block.get("value")
     if label in _OWN:
         on_skip(f"block {label!r} of {agent}: it says how that agent behaves")

@@ -3,12 +3,12 @@ Markdown notes read into memories: CLAUDE.md and AGENTS.md, decision records, fo
 
 One memory for each section, its headings as context; the sentences of a list of rules, and the
 entries of a changelog, one memory each. A day in the front matter, on a "Date:" line or in a
-heading is the time of what stands under it. Ids come from the project, the file's place in it and
-the text, never from a clock, so that on a second import, from any clone, only sections that changed
-are new.
+heading is the time of the text under it. Ids come from the project, the file's place in it and the
+text, never from a clock, so that on a second import, from any clone, only sections that changed are
+new.
 
-What lies in a git repository may be anybody's: it is quoted, with a tool's trust, and is no rule,
-unless the user says that the words are theirs.
+A file in a git repository may be anybody's: it is quoted, with a tool's trust, and is no rule,
+unless the user claims its words.
 """
 
 import re
@@ -30,7 +30,7 @@ from store.text.frame import strip_rules
 
 # Section: a Markdown text divided at its headings, and further into paragraphs and list items.
 #
-# Only what dividing needs is understood: ATX headings, fences, lists and front matter
+# Only the syntax needed for dividing is understood: ATX headings, fences, lists and front matter
 # (https://spec.commonmark.org/0.31.2/). A fence is never divided and holds no heading.
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
@@ -49,7 +49,7 @@ _DATE_LINE = re.compile(
     rf"[*_]{{0,2}}[ \t]*({_DAY})(?![\w-])",
     re.M | re.I,
 )
-# At the start of a heading, behind a version, or at the end where a sign parts it from the rest.
+# At the start of a heading, after a version, or at the end after a separating sign.
 _HEADING_DATE = re.compile(
     rf"^[\[(]?({_DAY})(?![\w-])"
     rf"|^\W{{0,3}}[vV]?[0-9]{{1,9}}(?:\.[0-9]{{1,9}}){{1,5}}\S{{0,40}}\W{{0,5}}({_DAY})(?![\w-])"
@@ -59,7 +59,7 @@ _LANGUAGES = ("en", "de", "fr", "es")
 
 
 class Front(msgspec.Struct, frozen=True):
-    """What is read of a front matter: tags, and the day it was written."""
+    """The fields read from a front matter: tags, and the day it was written."""
 
     tags: tuple[str, ...] = ()
     date: datetime | None = None
@@ -88,7 +88,7 @@ def split_front_matter(text: str) -> tuple[Front, str]:
 
 
 def _day(written: str) -> datetime | None:
-    """Return the day that is written, at its beginning; None for 2026-02-31, or no day at all."""
+    """Return the start of a written day; None for 2026-02-31, or no day at all."""
     for language in _LANGUAGES:
         if period := interval(written.replace(".", ""), 0, language):
             day = datetime.fromtimestamp(period.since / 1e6, UTC)
@@ -97,7 +97,7 @@ def _day(written: str) -> datetime | None:
 
 
 def heading_date(path: Sequence[str]) -> datetime | None:
-    """Return the day that the innermost heading with one names."""
+    """Return the day in the innermost heading that has one."""
     for title in reversed(path):
         if match := _HEADING_DATE.search(title):
             return _day(match[1] or match[2] or match[3])
@@ -111,7 +111,7 @@ def line_date(text: str) -> datetime | None:
 
 
 def split_sections(text: str) -> Iterator[Section]:
-    """Yield the sections that hold any text, in order; what precedes all headings has no path."""
+    """Yield the sections with text, in order; text before the first heading has no path."""
     path: dict[int, str] = {}
     body: list[str] = []
     for line, is_fenced in _mark_fences(_without_comments(text).splitlines()):
@@ -128,9 +128,9 @@ def split_sections(text: str) -> Iterator[Section]:
 
 
 def _without_closing(title: str) -> str:
-    """Return a heading's words without the # that may close it, which stand apart from them.
+    """Return a heading's words without its closing #, if a space separates them.
 
-    By hand: an expression takes the square of the time on a line of blanks.
+    By hand: a regular expression takes quadratic time on a line of blanks.
     """
     title = title.rstrip(" \t")
     words = title.rstrip("#")
@@ -138,9 +138,9 @@ def _without_closing(title: str) -> str:
 
 
 def _without_comments(text: str) -> str:
-    """Return a text without its comments; one that never ends is none.
+    """Return a text without its comments; an unclosed one is kept.
 
-    Found by hand: an expression would look for the end of each that has none, to the end.
+    By hand: a regular expression would search to the end of the text for each unclosed one.
     """
     pieces, at = [], 0
     while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
@@ -169,7 +169,7 @@ def _mark_fences(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
 
 
 def split_blocks(text: str) -> list[str]:
-    """Return the paragraphs, lists and fences of a text: what blank lines outside fences part.
+    """Return the paragraphs, lists and fences of a text, as divided by blank lines outside fences.
 
     A list that follows its paragraph without a blank line is a block of its own too.
     """
@@ -185,7 +185,7 @@ def split_blocks(text: str) -> list[str]:
 
 
 def list_items(block: str) -> list[str]:
-    """Return a list's outermost items, each with what is nested in it; [] where it is no list."""
+    """Return a list's outermost items, each with its nested ones; [] if it is no list."""
     entries: list[list[str]] = []
     outermost = ""
     for line, is_fenced in _mark_fences(block.splitlines()):
@@ -201,7 +201,7 @@ def list_items(block: str) -> list[str]:
 
 
 def pack(parts: Sequence[str], limit: int) -> list[str]:
-    """Return the parts joined to texts of about `limit` characters, parted where parts meet.
+    """Return the parts joined to texts of about `limit` characters, divided between parts.
 
     A part much longer than `limit` is divided between its lines, and a line that is still too long
     within it.
@@ -227,7 +227,7 @@ def _pieces(part: str, most: int) -> Iterator[str]:
 SOURCE = "markdown"
 MAX_FILE = 4 << 20  # bytes; a longer text is data
 MAX_TEXT = 1_500  # characters of one memory, about
-MIN_WORDS = 4  # of a sentence, and of a section that is worth a memory
+MIN_WORDS = 4  # of a sentence, and of a section worth a memory
 ENDINGS = (".md", ".markdown")
 SKIPPED = frozenset({"node_modules", "site-packages", "vendor", "venv", "__pycache__"})
 
@@ -274,11 +274,11 @@ def drafts(
 ) -> Iterator[Draft]:
     """Yield the memories of a file, or of every Markdown file below a folder, in order of path.
 
-    `on_progress` is told how many files were read, and of how many. `is_mine`: the user's own
-    words, also in a repository. `has_rules`: its lists are of rules, whatever its name.
+    `on_progress` gets the number of files read, and of all. `is_mine`: the user's own words, also
+    in a repository. `has_rules`: its lists are of rules, under any name.
 
-    Without `project` it is the repository's that `source` lies in, if any. Raise SourceError where
-    there is no Markdown; a file in a folder that cannot be read is left out and `on_skip` told.
+    Without `project` it is that of the repository around `source`, if any. Raise SourceError if
+    there is no Markdown; an unreadable file in a folder is left out and reported to `on_skip`.
     """
     folder = source if source.is_dir() else source.parent
     root = (git_root(folder) or folder).resolve()
@@ -324,9 +324,9 @@ def markdown_files(top: Path) -> Iterator[Path]:
 
 
 def read_text(path: Path, on_skip: Callable[[str], None], named: Path | None = None) -> str:
-    """Return the text of a note; empty for one that is left out, which `on_skip` is told.
+    """Return the text of a note; empty for one left out, which is reported to `on_skip`.
 
-    A file that the user `named` raises SourceError where the disk cannot read it.
+    An unreadable file that the user `named` raises SourceError.
     """
     try:
         with path.open("rb") as file:
@@ -367,7 +367,7 @@ def _file(
         for content, is_rule in section_texts(
             section, has_rules=has_rules, is_changelog=_is_changelog(place)
         ):
-            # ids of their own: what was quoted once can still be taken for the user's words
+            # ids of their own: a text quoted once can still be claimed as the user's words
             marks = ("mine",) if is_mine else ()
             id_ = derived_id(0, SOURCE, project or "", place, content, *marks)
             if id_ in ids:
@@ -421,7 +421,7 @@ def _change_kind(section: Section) -> RecordedKind:
 def section_texts(
     section: Section, *, has_rules: bool = False, is_changelog: bool = False
 ) -> Iterator[tuple[str, bool]]:
-    """Yield the texts of a section and whether each came from a list of rules.
+    """Yield the texts of a section, and for each if it came from a list of rules.
 
     `has_rules`: its file holds rules; a heading may say so too.
     """
@@ -442,7 +442,7 @@ def section_texts(
 
 
 def _is_sentence(entry: str) -> bool:
-    """Return True if a list item stands by itself: a full sentence, or an instruction."""
+    """Return True if a list item is self-contained: a full sentence, or an instruction."""
     first = entry.split("\n", 1)[0]
     ends = first.rstrip("*_`)\"' ").endswith((".", "!", ";"))
     return len(first.split()) >= MIN_WORDS and (ends or bool(IMPERATIVE.match(first)))

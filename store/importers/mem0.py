@@ -2,10 +2,10 @@
 mem0's memories: its history database, an export of its API or its plugin, and OpenMemory's
 database and backups.
 
-mem0 keeps the texts of its memories in history.db, an event a line; the newest of each counts.
-Whose a memory is and its metadata lie in its vector store, the default one in pickles, which nobody
-should load from elsewhere; an export as JSON (`get_all()`) has both. A model wrote most of them
-from what the user said: an agent's trust.
+mem0 keeps the texts of its memories in history.db, an event a line; the newest of each counts. A
+memory's owner and metadata are in its vector store, the default one in pickles, which must not be
+loaded from elsewhere; an export as JSON (`get_all()`) has both. A model wrote most of them from the
+user's words: an agent's trust.
 
 https://github.com/mem0ai/mem0: mem0/memory/storage.py, openmemory/api/app/models.py and
 routers/backup.py, integrations/mem0-plugin/scripts/parse_export_file.py
@@ -68,7 +68,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _history(path: Path) -> Iterator[Exported]:
-    """Yield what history.db says is remembered now, in the order it was first said."""
+    """Yield the present memories of history.db, in the order of their first versions."""
     newest: dict[str, Row] = {}
     first: dict[str, int] = {}
     for row in table_rows(path, NAME, "history", _HISTORY):
@@ -120,7 +120,7 @@ def _backup(path: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _exported(export: Any, path: Path) -> Iterator[Exported]:
-    """Yield the memories of what `get_all()` returned, or a list of them."""
+    """Yield the memories of a result of `get_all()`, or of a list of them."""
     is_answer = isinstance(export, dict)
     rows = export.get("results", export.get("memories")) if is_answer else export
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -131,7 +131,7 @@ def _exported(export: Any, path: Path) -> Iterator[Exported]:
 
 
 def _line(row: dict[str, Any], about: dict[str, Any], app: Any, tags: Any) -> Iterator[Exported]:
-    """Yield the memory a row tells of, unless it was deleted."""
+    """Yield the memory of a row, unless it was deleted."""
     if row.get("state") == "deleted":
         return
     content = row.get("memory") or row.get("content") or row.get("text") or ""

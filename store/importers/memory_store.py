@@ -1,10 +1,10 @@
 """
-Memory stores: what other programs remember, read into the lines of an export of ours.
+Memory stores: the memories of other programs, read into the lines of a mnemolog export.
 
-A reader yields each memory with an id derived from the one it has there, so that it is added once,
-however often it is read; a text that changed there since revises the memory, unless anybody said
-anything of it here. Times and origins are kept: `source` names the program, `imported_id` in the
-metadata what the memory is called there. Secrets are taken out as the log writes.
+A reader yields each memory with an id derived from its id there, so that it is added once, however
+often it is read; a text that changed there since revises the memory, unless it was edited or rated
+here. Times and origins are kept: `source` names the program, `imported_id` in the metadata is the
+memory's id there. Secrets are removed when the log is written.
 """
 
 import re
@@ -35,19 +35,18 @@ from store.log.events import Event
 from store.redaction.redact import redact
 from store.text.excerpt import one_line
 
-MAX_FILE = 64 << 20  # bytes of JSON that is read at once
+MAX_FILE = 64 << 20  # bytes of JSON read at once
 _BATCH = 500  # lines whose ids are looked up at once
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 64_000  # characters
 
 
 class MemoryStore(msgspec.Struct, frozen=True):
-    """A program that remembers: where its memories lie, for people and on this machine, and how
-    they are read.
+    """A program with memories: their place, for people and on this machine, and their reader.
 
-    `find` returns the files and folders that are there, for a user who stands in a folder. `read`
-    yields the memories of one; it raises SourceError where it is none of the program's, and tells
-    `on_skip` what it left out. `left` says what of it no import carries.
+    `find` returns the existing files and folders, for a user's working folder. `read` yields the
+    memories of one; it raises SourceError if the place is not the program's, and reports skipped
+    entries to `on_skip`. `left` describes the data that no import carries.
     """
 
     name: str
@@ -60,7 +59,7 @@ class MemoryStore(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Found:
-    """What a store held, and what became of it: `known` were there, `refused` are worth none."""
+    """Counts of a store's memories: `known` were there already, `refused` are unfit to record."""
 
     found: int = 0
     added: int = 0
@@ -73,7 +72,7 @@ class Found:
 def import_memories(
     log: EventLog, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
 ) -> Found:
-    """Record the memories of a store; each belongs to `project`, or else to that of its line."""
+    """Record the memories of a store; each belongs to `project`, or else to its line's project."""
     counts, changes = Found(), []
 
     def wanted() -> Iterator[Exported]:
@@ -81,7 +80,7 @@ def import_memories(
             if change is not None:
                 changes.append(change)
             else:
-                yield line  # one that is known too: what it links to may be new
+                yield line  # a known one too: its link's target may be new
 
     import_lines(log, wanted(), now, project=None)
     commands.import_drafts(log, changes, now)
@@ -91,7 +90,7 @@ def import_memories(
 def survey_memories(
     log: EventLog | None, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
 ) -> Found:
-    """Return the counts of a dry run of `import_memories`; a log of None is yet to be made."""
+    """Return the counts of a dry run of `import_memories`; a log of None does not exist yet."""
     counts = Found()
     for _ in _judge(lines, log, now, project, counts, on_refused):
         pass
@@ -106,8 +105,8 @@ def _judge(
     counts: Found,
     on_refused: Skip,
 ) -> Iterator[tuple[Exported, Event | None]]:
-    """Yield what may be recorded, each memory once; beside one that is there, but whose text
-    changed since, the event that revises it. `counts` is kept.
+    """Yield the recordable memories, each once; beside a known one with a changed text, the event
+    that revises it. `counts` is updated.
     """
     names = log_queries.project_names(log) if log is not None else frozenset()
     undone = log.undone_ids(log.head()) if log is not None else frozenset()
@@ -142,8 +141,8 @@ def _judge(
 
 
 def _change(log: EventLog, line: Exported, event: Event, now: int) -> Event | None:
-    """Return the event that revises a memory to what its store says now; None where it says the
-    same, or anybody but its importer said anything of the memory here.
+    """Return the event that revises a memory to its store's present text; None if the text is the
+    same, or if anything but its importer changed the memory here.
     """
     reason = f"changed in {line.source}"
     last = ""
@@ -176,7 +175,7 @@ def settle_project(named: str | None, known: Iterable[str]) -> str | None:
     """
     if not named:
         return None
-    from store.importers.transcript_events import project_at  # and numpy, which no help needs
+    from store.importers.transcript_events import project_at  # and numpy, unused by --help
 
     if named.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]", named):
         return project_at(named)
@@ -191,14 +190,14 @@ def settle_project(named: str | None, known: Iterable[str]) -> str | None:
     return ends[0]
 
 
-# What readers share.
+# Shared by the readers.
 
 
 NATIVE = "imported_id"
 
 
 def memory_id(store: str, native: str) -> str:
-    """Return the id that a memory of a store always has here."""
+    """Return the stable id of a store's memory."""
     return derived_id(0, store, native)
 
 
@@ -214,8 +213,8 @@ def memory_line(
 ) -> Exported:
     """Return the line of a memory that a store calls `native`; `at` in microseconds, 0 unknown.
 
-    Further fields are those of `Exported`; None leaves one unsaid. What is trusted as a tool lies
-    in a repository; who wrote what counts as the user's is not known.
+    Further fields are those of `Exported`; None leaves one out. Memories with a tool's trust lie in
+    a repository; the author of memories with the user's trust is not known.
     """
     authors: dict[Trust | None, Author] = {"agent": "agent", "tool": "repository"}
     metadata = {NATIVE: printable_name(native)[:500]} | fields.pop("metadata", {})
@@ -256,12 +255,12 @@ def json_value(cell: object, default: Any) -> Any:
 
 
 def existing_files(*paths: Path) -> list[Path]:
-    """Return those of some paths that are files."""
+    """Return the paths that are files."""
     return [path for path in paths if path.is_file()]
 
 
 def database_file(source: Path, name: str, store: MemoryStore) -> Path:
-    """Return the file of a store that is named by itself or by its folder; raise SourceError."""
+    """Return the file of a store named by itself or by its folder; raise SourceError."""
     path = source / name if source.is_dir() else source
     if not path.is_file():
         raise SourceError(f"{path} is not there: {store.title} keeps its memories in {store.usual}")
@@ -269,7 +268,7 @@ def database_file(source: Path, name: str, store: MemoryStore) -> Path:
 
 
 def read_json(path: Path, file: IO[bytes] | None = None) -> Any:
-    """Return the JSON of a file, or of a part of it that is open; raise SourceError."""
+    """Return the JSON of a file, or of an open part of it; raise SourceError."""
     try:
         if file is None:
             with path.open("rb") as whole:
@@ -288,17 +287,17 @@ def read_json(path: Path, file: IO[bytes] | None = None) -> Any:
 
 
 def read_note(path: Path, on_skip: Skip) -> tuple[dict[str, Any], str]:
-    """Return the front matter and the text of a note; nothing of one that cannot be read."""
+    """Return the front matter and the text of a note; nothing for an unreadable one."""
     return split_note(read_text(path, on_skip))
 
 
 def split_note(text: str) -> tuple[dict[str, Any], str]:
-    """Return the front matter of a note and the text after it; one that is no YAML stays text."""
+    """Return the front matter of a note and the text after it; invalid YAML stays text."""
     match = _FRONT.match(text)
     if match is None or len(match[1]) > _MOST_FRONT:
         return {}, text.strip()
     try:
-        # aliases in one another would fill the memory
+        # nested aliases would fill the memory
         events = yaml.parse(match[1], yaml.SafeLoader)
         if any(isinstance(event, yaml.AliasEvent) for event in events):
             return {}, text.strip()
@@ -311,9 +310,9 @@ def split_note(text: str) -> tuple[dict[str, Any], str]:
 
 
 def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:
-    """Return the memory that an export of ours wrote as a note; None where it did not.
+    """Return the memory that a mnemolog export wrote as a note; None if it did not.
 
-    In a git repository a note may be anybody's: what it says to be the user's word is quoted.
+    In a git repository a note may be anybody's: words it attributes to the user are quoted.
     """
     own = fields.get(OWN)
     if not isinstance(own, dict):
@@ -326,8 +325,8 @@ def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:
 
 
 def note_texts(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts a note is kept as, each with what tells it from the others: all of a short
-    one, the sections of a longer one.
+    """Yield the texts that a note is kept as, each with its distinguishing key: all of a short one,
+    the sections of a longer one.
     """
     if len(text) <= MAX_TEXT:
         if text:
@@ -340,7 +339,7 @@ def note_texts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def modified(path: Path) -> int:
-    """Return the time of a file's last change, in microseconds; 0 where the disk does not say."""
+    """Return the time of a file's last change, in microseconds; 0 if unknown."""
     try:
         return path.stat().st_mtime_ns // 1_000
     except OSError:
@@ -348,7 +347,7 @@ def modified(path: Path) -> int:
 
 
 def words(fields: dict[str, Any], name: str) -> str:
-    """Return a field of a front matter as one line; empty where it says nothing."""
+    """Return a field of a front matter as one line; empty if the field is."""
     value = fields.get(name)
     return one_line(str(value), 500) if value is not None and not isinstance(value, dict) else ""
 

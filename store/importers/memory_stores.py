@@ -1,4 +1,4 @@
-"""The memory stores that are read: a line here is all that a new one needs beside its file."""
+"""The known memory stores: a new one needs only a line here beside its file."""
 
 from store.importers import (
     claude_mem,

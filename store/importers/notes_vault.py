@@ -1,6 +1,6 @@
 """
-Folders of linked notes: basic-memory's projects, Obsidian's vaults, and what
-`mnemolog export --format obsidian` or `basic-memory` wrote.
+Folders of linked notes: basic-memory's projects, Obsidian's vaults, and the files of `mnemolog
+export --format obsidian` or `basic-memory`.
 
 A note of basic-memory's is Markdown under a front matter, with observations
 (`- [category] text #tag (context)`) and relations (`- requires [[Note]]`) as list items anywhere in
@@ -83,7 +83,7 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A note as it lies in a folder; `names` are what a link may call it by."""
+    """A note in a folder; `names` are its names in links."""
 
     file: Path
     place: str
@@ -104,7 +104,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def find(folder: Folder, here: Path) -> list[Path]:
-    """Return the folders of basic-memory's projects that are there."""
+    """Return the existing folders of basic-memory's projects."""
     config = folder("BASIC_MEMORY_CONFIG_DIR", ".basic-memory") / "config.json"
     places = [folder("BASIC_MEMORY_HOME", "basic-memory")]
     if config.is_file():
@@ -195,7 +195,7 @@ def _memories(store: str, note: _Note, targets: dict[str, _Note]) -> Iterator[Ex
 def _divide(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]], str]:
     """Return a note's observations, its relations, and the text without the observations.
 
-    A relation stays in the text too: what it is called is more than a link can say.
+    A relation stays in the text too: its name says more than a link.
     """
     observations: list[tuple[str, str]] = []
     relations: list[tuple[str, str]] = []
@@ -212,7 +212,7 @@ def _divide(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]], st
             relations.append((linked[1] or linked[2] or linked[3], linked[4]))
         rest.append(line)
     body = "\n".join(rest).strip()
-    # a heading whose list is gone, and the title alone, say nothing
+    # a heading without its list, and the title alone, carry nothing
     body = re.sub(r"(?m)^#{1,6} (?:Observations|Relations)\s*(?=\n#|\Z)", "", body).strip()
     return observations, relations, "" if re.fullmatch(r"#{1,6} .*", body) else body
 

@@ -1,10 +1,10 @@
 """
 OpenCode's sessions, read turn by turn: from its database, or from the folder of files before 2026.
 
-A session has messages, and a message has parts: texts, and tools with what came of them. Both
-stores hold the same JSON under the same ids, so that a session moved from one to the other adds
-nothing. What a fork copied is older than its own session and is left out: it is in the session it
-was copied from. The database is opened for reading only.
+A session has messages, and a message has parts: texts, and tools with their outcomes. Both stores
+hold the same JSON under the same ids, so that a session moved from one to the other adds nothing.
+Messages copied by a fork are older than its session and are left out: they are in the original
+session. The database is opened for reading only.
 
 https://github.com/anomalyco/opencode, packages/opencode/src/session/message-v2.ts and
 session.sql.ts; before that storage/{session,message,part} of src/storage/storage.ts.
@@ -46,7 +46,7 @@ MAX_RECORD = 8 << 20  # bytes of a message or a part
 MAX_PARTS = 2_000  # of a message
 _TABLES = ("message", "part", "session")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_LONG = 1 << 20  # characters of a field that is looked at
+_LONG = 1 << 20  # characters read of a field
 # a call that was refused or cut off did nothing, and is no error of the work either
 _NOT_DONE = ("The user rejected permission", "The user dismissed", "Tool execution aborted")
 
@@ -61,7 +61,7 @@ def unquote_prompt(prompt: str) -> str:
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the sessions of OpenCode's data folder, of a database or of a folder `storage`; none
-    of sub-agents. Raise SourceError where there is but a database that cannot be read.
+    of sub-agents. Raise SourceError if there is only an unreadable database.
     """
     if source.is_file():
         return _database_sessions(source) if is_database(source) else [Transcript(source)]
@@ -103,7 +103,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
         raise SourceError(f"{transcript}: {error}") from error
 
 
-Record = tuple[str, Mapping[str, Any]]  # an id and what it stands for
+Record = tuple[str, Mapping[str, Any]]  # an id and its object
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
 
 
 def _heading(record: Record) -> Record:
-    """Return the fields read of a message, which may hold every change of its turn beside them."""
+    """Return the fields read of a message, which may also hold every change of its turn."""
     id_, fields = record
     return id_, {
         "role": text(fields, "role"),
@@ -245,13 +245,13 @@ def _at(fields: Mapping[str, Any], *names: str) -> int:
 
 
 def _creation_ms(fields: Mapping[str, Any]) -> int:
-    """Return the time of creation in milliseconds; 0 where it is unknown."""
+    """Return the time of creation in milliseconds; 0 if unknown."""
     created = mapping(fields, "time").get("created")
     return created if isinstance(created, int) else 0
 
 
 def _decode_record(raw: bytes | None, place: str, on_skip: Skip) -> dict[str, Any] | None:
-    """Return a record; None of one that is too long or no object, which `on_skip` is told."""
+    """Return a record; None if it is too long or no object, which is reported to `on_skip`."""
     if raw is None or is_crowded(raw):
         on_skip(f"{place} was left out: it is too long, or holds too much")
         return None

@@ -2,7 +2,7 @@
 PMB's workspaces: the events that it keeps in SQLite, with their edges, keys, goals and milestones.
 
 A keyed fact stays one, its older values superseded; an archived event is archived. Edges that only
-say what came next are left out.
+give the order are left out.
 
 https://pypi.org/project/pmb-ai: pmb/core/events.py, engine/write.py, engine/goals.py
 """
@@ -108,7 +108,7 @@ def _workspace(path: Path, on_skip: Skip) -> Iterator[Exported]:
 
 
 def _project(folder: Path, on_skip: Skip) -> str | None:
-    """Return a workspace's folder where it is a repository, else the name its user gave it."""
+    """Return a workspace's folder if it is a repository, else the name its user gave it."""
     file = folder / "meta.yaml"
     if not file.is_file():
         return None

@@ -1,6 +1,6 @@
 """
-Source files: which files of a folder are imported, their lines, unpacked where gzip or zstd, and
-the rows of another program's database.
+Source files: the imported files of a folder, their lines, unpacked from gzip or zstd, and the rows
+of another program's database.
 """
 
 import os
@@ -16,21 +16,21 @@ from store.agents.json_fields import join_surrogates
 from store.home.capped_files import is_crowded, open_capped
 from store.home.errors import SourceError
 
-Progress = Callable[[int, int], None]  # is told how many were read, and of how many
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what JSON may raise
+Progress = Callable[[int, int], None]  # is called with the numbers of those read and of all
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # the errors of JSON
 MAX_FIELD = 1 << 20  # characters of a text in a database
 BUSY_MS = 2_000
 _SQLITE = b"SQLite format 3\x00"
 
 
 def no_progress(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 def read_lines(path: Path, longest: int) -> Iterator[bytes]:
-    """Yield a source's lines with their ends; of a longer one the first `longest` bytes and one.
+    """Yield a source's lines with their ends; a longer one is cut to `longest` + 1 bytes.
 
-    Raise OSError as the disk does, SourceError for what cannot be unpacked.
+    Raise OSError as the disk does, SourceError if it cannot be unpacked.
     """
     with open_capped(path) as file:
         yield from split_lines(file, longest)
@@ -47,10 +47,10 @@ def split_lines(file: IO[bytes], longest: int) -> Iterator[bytes]:
 def read_records(
     path: Path, longest: int, on_skip: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and bytes of each line of a source of JSON Lines that says something.
+    """Yield the number and bytes of each non-empty line of a source of JSON Lines.
 
-    One that is longer, or says too many values, is left out and `on_skip` is told which. Raise as
-    `lines` does.
+    One that is longer, or has too many values, is left out and reported to `on_skip`. Raise as
+    `read_lines` does.
     """
     for number, raw in enumerate(read_lines(path, longest), 1):
         if len(raw) > longest or is_crowded(raw):
@@ -81,13 +81,13 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     return decode_json(raw, _object)
 
 
-# Files: which of those in a folder are read, and how their names are written down.
+# Files: the ones read in a folder, and their printable names.
 
 
 def is_source_file(path: Path, top: Path) -> bool:
     """Return True if a path is a file, or a link to one, that lies below `top`.
 
-    A pipe or a device would never end; a link that leads out may lead to what is no part of it.
+    A pipe or a device would never end; a link that leads out may lead to foreign files.
     """
     try:
         return path.is_file() and path.resolve().is_relative_to(top.resolve())
@@ -110,7 +110,7 @@ def files_below(
 
 
 def printable_name(name: str) -> str:
-    """Return a name with a mark for every byte that is no UTF-8, for texts cannot hold such."""
+    """Return a name with a mark for every byte that is no UTF-8, which texts cannot hold."""
     return os.fsencode(name).decode(errors="replace")
 
 
@@ -118,7 +118,7 @@ def printable_name(name: str) -> str:
 
 
 def is_database(path: Path) -> bool:
-    """Return True if a file is a database of SQLite's; raise OSError."""
+    """Return True if a file is an SQLite database; raise OSError."""
     with path.open("rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 
@@ -126,7 +126,7 @@ def is_database(path: Path) -> bool:
 def open_database(path: Path, tables: Iterable[str], program: str) -> apsw.Connection:
     """Return a connection that only reads, from tables alone: a view could run for ever.
 
-    Raise SourceError where one of `tables` is missing, apsw.Error for a file that is no database.
+    Raise SourceError if one of `tables` is missing, apsw.Error if the file is no database.
     """
     database = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
@@ -137,7 +137,7 @@ def open_database(path: Path, tables: Iterable[str], program: str) -> apsw.Conne
         there = {
             name for name, kind, sql in kinds if kind == "table" and "VIRTUAL" not in (sql or "")
         }
-    except BaseException:  # whatever it is goes on, once the file is closed
+    except BaseException:  # any error propagates, once the file is closed
         database.close()
         raise
     if missing := set(tables) - there:
@@ -146,7 +146,7 @@ def open_database(path: Path, tables: Iterable[str], program: str) -> apsw.Conne
     return database
 
 
-Row = dict[str, Any]  # a column's value by its name; None where the table has no such column
+Row = dict[str, Any]  # a column's value by its name; None if the table has no such column
 
 
 def table_rows(path: Path, program: str, table: str, columns: str) -> Iterator[Row]:

@@ -1,14 +1,13 @@
 """
 SpecStory's exports of sessions of Cursor, Claude Code, Copilot and others, `.specstory/history`.
 
-A Markdown file each: a heading for who speaks, with its time in newer versions; tools as
+A Markdown file each: a heading for the speaker, with its time in newer versions; tools as
 `<tool-use>`, in older ones as `<details>`, "Tool use: **name**" or a fence, of an edit the lines
 that changed without the file's name. The same session lies there more than once: under its first
-title and its last, from the editor's extension and from the command line, as far as it had come.
-Exports are of one session by its id; where one has none, they began in the same minute with the
-same request, or one is the beginning of the other. A session that an agent gave a task is no life
-of the user's: its id or its first request stands in the call that began it.
-https://github.com/specstoryai/getspecstory
+title and its last, from the editor's extension and from the command line, at different lengths.
+Exports belong to one session by its id; without ids, if they began in the same minute with the same
+request, or one is the beginning of the other. A session started by an agent is not the user's: its
+id or its first request is in the call that began it. https://github.com/specstoryai/getspecstory
 """
 
 import hashlib
@@ -68,30 +67,30 @@ _SHELL = re.compile(r"terminal|shell|bash", re.IGNORECASE)
 _EDITING = re.compile(r"replace|edit|write|create_?file|apply_?patch|delete", re.IGNORECASE)
 _TASK = re.compile(r"task|agent", re.IGNORECASE)
 _TASK_ID = re.compile(r'"(?:subagentComposerId|agentId)": ?"([\w-]{8,64})"')
-# what an export says of edits whose request it lacks: its title stands in that place
+# an export's text on edits without their request: a title in its place
 _COUNTED = re.compile(r"Performed \d{1,6} file operations?:")
 _PLAIN = re.compile(r"[\W_]+")
 _TELLING = 60  # letters of a request
-_SECOND = 1_000_000  # microseconds between turns, of which no time is told
+_SECOND = 1_000_000  # microseconds between turns without times
 _MINUTE = 60 * _SECOND
 _PATH_FIELDS = ("file_path", "filePath", "path", "relativeWorkspacePath", "target_file")
 
 
 @dataclass(slots=True)
 class _Export:
-    """A file: its session's id where it tells it, when it began, its turns in order."""
+    """A file: its session's id if it has one, its start, its turns in order."""
 
     name: str
     id: str = ""
     began: int = 0
-    is_exact: bool = False  # it tells seconds
+    is_exact: bool = False  # it has seconds
     turns: list[Turn] = field(default_factory=list)
     tasks: set[str] = field(default_factory=set)  # given to agents: their keys, their sessions' ids
 
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the sessions of an exported file, of a folder of such, or of the one in a repository;
-    of `FOLDER` where that is not here, of the one at the top of the repository we are in.
+    if `FOLDER` is not here, of the one at the top of the current repository.
     """
     if source == FOLDER and not source.exists():
         source = (git_root(Path.cwd()) or Path()) / FOLDER
@@ -115,16 +114,16 @@ _State = tuple[tuple[str, int], ...]
 
 
 def _state(source: Path) -> _State:
-    """Return the names of a source's exports, and when they changed."""
+    """Return the names of a source's exports, and their times of change."""
     top = source.parent if source.is_file() else source
     paths = [source] if source.is_file() else sorted(source.glob("*.md"))
     here = [(path, path.stat()) for path in paths if is_source_file(path, top)]
     return tuple((path.name, at.st_mtime_ns) for path, at in here if at.st_size <= _MAX_FILE)
 
 
-@lru_cache(maxsize=1)  # each session is asked for by itself
+@lru_cache(maxsize=1)  # each session is requested separately
 def _sessions(source: Path, state: _State) -> Mapping[str, tuple[Turn, ...]]:
-    """Return the turns of each session that a person began, by its id, oldest first."""
+    """Return the turns of each session begun by a person, by its id, oldest first."""
     folder = source.parent if source.is_file() else source
     exports = [export for name, _ in state if (export := _read(folder / name)) and export.turns]
     tasks = {task for export in exports for task in export.tasks}
@@ -177,9 +176,9 @@ def _trace(turn: Turn) -> tuple[str, str]:
 
 
 def _merge(exports: Sequence[_Export], session: str) -> tuple[Turn, ...]:
-    """Return the turns of a session's exports; of one that several tell the one that says most.
+    """Return the turns of a session's exports; of several copies of a turn the fullest.
 
-    Its time is that of the first, so that an export that is added later adds no turn again.
+    Its time is that of the first, so that a later export adds no turn again.
     """
     turns: dict[str, Turn] = {}
     for export in exports:
@@ -197,7 +196,7 @@ def _merge(exports: Sequence[_Export], session: str) -> tuple[Turn, ...]:
 
 
 def _key(text: str) -> str:
-    """Return the key of a request, the same however an export sets it or a person edited it."""
+    """Return the key of a request, the same for any export's layout and a person's edits."""
     plain = _PLAIN.sub("", text[:MAX_TEXT]).lower()
     return hashlib.sha256(plain[:_TELLING].encode()).hexdigest()[:24]
 
@@ -206,7 +205,7 @@ def _key(text: str) -> str:
 
 
 def _read(path: Path) -> _Export | None:
-    """Return the export in a file; None where it is none."""
+    """Return the export in a file; None if it is none."""
     lines = (line.decode(errors="replace").rstrip("\r\n") for line in read_lines(path, MAX_LINE))
     head = list(islice(lines, 20))
     if not head or not MARKS.match(head[0].encode()):
@@ -229,14 +228,14 @@ def _read(path: Path) -> _Export | None:
 
 
 class _Reading:
-    """An export being read: the turn so far, what its agent said since it last did anything."""
+    """An export being read: the turn so far, and the agent's words since its last step."""
 
     def __init__(self, export: _Export, cwd: str) -> None:
         self.export, self.cwd = export, cwd
         self.turn: OpenTurn | None = None
         self.said: list[str] = []
         self.steps = 0
-        self.ran = ""  # the step of the command that stands just above
+        self.ran = ""  # the step of the command just above
         self.at = export.began - _SECOND
         self.asked: Counter[str] = Counter()
 
@@ -311,7 +310,7 @@ class _Reading:
         self.ran = ""
 
     def _end_block(self, lines: list[str]) -> None:
-        """Take what a block says that the agent did; code in an answer is part of the answer."""
+        """Add the step that a block describes; code in an answer is part of the answer."""
         block = "\n".join(lines)
         if self.turn is None or lines[0].startswith("<think>"):
             return
@@ -323,7 +322,7 @@ class _Reading:
             self._do(name, kind, block)
             return
         words = "\n".join(self.said).strip()
-        if lines[0].strip() == "```diff" and not words:  # an edit: its file is not told
+        if lines[0].strip() == "```diff" and not words:  # an edit without its file
             self.said = []
             added = "\n".join(line[1:] for line in lines[1:-1] if line.startswith("+"))
             self._step("edit", {}, added or " ", "new_string")
@@ -339,7 +338,7 @@ class _Reading:
             self.said += lines
 
     def _do(self, name: str, kind: str, block: str) -> None:
-        """Add value a tool did, where it ran, edited or read something."""
+        """Add a tool's step, if it ran, edited or read something."""
         arguments = _arguments(block)
         if kind == "task" or _TASK.search(name):
             self.export.tasks |= set(_TASK_ID.findall(block))
@@ -370,7 +369,7 @@ class _Reading:
         self.ran = id_ if tool == "bash" else ""
 
     def _place(self, file: str) -> str:
-        """Return a path in this repository: exports name those of the machine they were made on."""
+        """Return a path in this repository: exports have those of their own machine."""
         path = html.unescape(file).strip().strip("`").removeprefix("file://")
         parts = PureWindowsPath(path).parts
         name = Path(self.cwd).name
@@ -396,7 +395,7 @@ def _command(block: str, arguments: Mapping[str, object]) -> str:
 
 
 def _arguments(block: str) -> dict[str, object]:
-    """Return the arguments of a tool, and `output`: what of it an export shows, in any version."""
+    """Return the arguments of a tool, and its `output` as shown by an export of any version."""
     arguments: dict[str, object] = dict(_INLINE.findall(block))
     for labelled in _FENCED.finditer(block):
         arguments[labelled[1]] = block[labelled.end() :].partition("\n```")[0]

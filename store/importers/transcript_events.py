@@ -1,9 +1,9 @@
 """
 Transcript events: a host's session as the events that its hooks would have written.
 
-So an imported session makes the same episodes as a live one, and what its prompts say that lasts is
-kept as the same statements. Ids come from what the transcript itself numbers, so that a session
-read again adds only what is new; times are those of then.
+So an imported session makes the same episodes as a live one, and the lasting sentences of its
+prompts become the same statements. Ids come from the transcript's own numbers, so reading a session
+again adds only its new turns; times are the transcript's.
 """
 
 import os
@@ -46,19 +46,19 @@ from store.text.excerpt import plural
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
 LONGEST_NAME = 200  # characters of a session's id, a branch
 HEARD_WITHIN = 20_000_000  # microseconds between a prompt's hook and its line in the transcript
-AT_WORK = 3_600_000_000  # microseconds since a hook told of a turn that did not end
+AT_WORK = 3_600_000_000  # microseconds since a hook reported a turn that did not end
 _HOUR, _DAY = 3_600_000_000, 86_400_000_000  # microseconds
 _BATCH = 500  # turns whose ids are looked up at once
 _ENDS = ("stopped", "ended")
 
-IntentOf = Callable[[str, str], Intent | None]  # of a prompt, and what the agent said before it
+IntentOf = Callable[[str, str], Intent | None]  # of a prompt, and the agent's words before it
 ChoicesOf = Callable[[str | None], Choices]  # as seen from a folder; None: from no project's
 
 
 class TranscriptTurn(msgspec.Struct, frozen=True):
-    """A turn as events, the first of which is its prompt; `is_live` where hooks told of it.
+    """A turn as events, its prompt first; `is_live` if hooks reported it.
 
-    `statements` are the events that keep what a new prompt says that lasts.
+    `statements` are the events that record the lasting sentences of a new prompt.
     """
 
     events: tuple[Event, ...]
@@ -67,17 +67,17 @@ class TranscriptTurn(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """Reads sessions of one host's agent for a log, and counts what was read.
+    """A reader of one host's sessions for a log, and its counts.
 
-    A turn that the hooks told of while it was lived is in the log already: it is left out, as is a
-    session that another program told of. Without a log there is none. `project` is whose all turns
-    are; without, each belongs to that of its folder. `choices_of` says which project that is, what
-    is recorded there and whether its user's words are kept, where the settings say so. What is
-    paused, or was when it happened, is left out, and so is what is older than episodes are kept.
+    A turn that the hooks reported live is in the log already and is left out, as is a session that
+    another program reported. Without a log there is none. All turns belong to `project`; without
+    it, each belongs to its folder's. `choices_of` gives that project, the kinds recorded there and
+    whether the user's words are kept, as the settings have it. Turns that are paused, or were when
+    they happened, are left out, as are those older than episodes are kept.
 
     A transcript in a git repository may have come with other people's code: its turns are quoted as
-    they happened, and no statement is kept of it. Below `own`, where the host keeps its sessions
-    itself, it is the user's, whatever repository that lies in.
+    they happened, and none of its statements is kept. Below `own`, the host's own folder of
+    sessions, it is the user's, even inside a repository.
     """
 
     def __init__(
@@ -93,20 +93,20 @@ class Sessions:
     ) -> None:
         self.turns = self.live = self.off = self.statements = 0
         self._sessions: dict[str, _SessionState] = {}
-        self._heard: tuple[int, int, list[Event]] = (0, 0, [])  # since, until: what hooks told then
+        self._heard: tuple[int, int, list[Event]] = (0, 0, [])  # since, until, their events
         self._log, self._agent, self._project, self._now = log, agent, project, now
         self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
         self._own = own.absolute() if own is not None else None
-        self._statement_fold: Fold | None = None  # the statements there are, once one is looked for
+        self._statement_fold: Fold | None = None  # the statements, once one is looked for
 
     @property
     def sessions(self) -> int:
-        """How many sessions there were."""
+        """The number of sessions."""
         return len(self._sessions)
 
     @property
     def summary(self) -> str:
-        """What was read so far, for people."""
+        """A summary of the sessions read so far, for people."""
         live = f" ({self.live} already recorded by hooks)" if self.live else ""
         text = f", {plural(self.statements, 'statement')}" if self.statements else ""
         off = f", {self.off} paused or not to be recorded" if self.off else ""
@@ -116,10 +116,10 @@ class Sessions:
     def events(
         self, transcripts: Sequence[Transcript], turns: Turns, on_skip: Skip
     ) -> Iterator[Event]:
-        """Yield the events of the turns that the log has not heard live; raise as `read` does."""
+        """Yield the events of the turns that the log did not record live; raise as `read` does."""
         for turn in self.read(transcripts, turns, on_skip):
             if not turn.is_live:
-                # a crash between the two leaves a prompt that is not known, and is read again
+                # a crash between the two leaves the prompt unknown, so that it is read again
                 yield from turn.statements
                 yield from turn.events
 
@@ -128,8 +128,8 @@ class Sessions:
     ) -> Iterator[TranscriptTurn]:
         """Yield the turns of some transcripts, in their order.
 
-        What cannot be read is left out and `on_skip` is told which; where it is all that was asked
-        for, SourceError is raised.
+        The unreadable rest of a transcript is left out and reported to `on_skip`. Raise SourceError
+        if the only transcript is unreadable from its start.
         """
         for transcript in transcripts:
             before = self.turns
@@ -179,19 +179,21 @@ class Sessions:
                 yield TranscriptTurn(events, statements=statements)
 
     def _lasting_events(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
-        """Return the events that keep what a prompt says that lasts, unless the log has it."""
+        """Return the events for a prompt's lasting sentences that the log does not have."""
         events = statement_events(
             frame.strip(prompt).strip(), before, prompted, lambda: self._valid_statements(prompted)
         )
         if events and self._log is not None and self._log.present_ids([prompted.id]):
-            return ()  # read in another session, which this one was copied from
+            return ()  # read in another session, from which this one was copied
         for event in events:
             self._statements.apply(event)
             self.statements += isinstance(event.body, Recorded)
         return tuple(events)
 
     def _valid_statements(self, prompted: Event) -> list[Memory]:
-        """Return the statements of a prompt's project, or of none, that it did not outlive."""
+        """Return the statements of a prompt's project, or of none, that are active or ended after
+        it.
+        """
         return [
             memory
             for memory in self._statements.rows.values()
@@ -223,7 +225,7 @@ class Sessions:
         )
 
     def _was_heard(self, prompt: Event) -> bool:
-        """Return True if a hook told of a prompt: in its session, or in that it was copied from."""
+        """Return True if a hook reported a prompt, in its session or in the copied one."""
         if self._log is None:
             return False
         since, until, prompts = self._heard
@@ -255,11 +257,11 @@ class Sessions:
 
 
 class _SessionState(msgspec.Struct, frozen=True):
-    """What the log says of a session, and the ids of its prompts.
+    """A session's state in the log, and the ids of its prompts.
 
-    It is at work where hooks tell of a turn of it now: what it does next belongs to its newest
-    episode, which no older one must become. Elsewhere is one that another program told of by the
-    same id: SpecStory writes down those of all.
+    It is at work while hooks report a turn of it: its next action belongs to its newest episode, so
+    no older turn may become the newest. It is elsewhere if another program reported it under the
+    same id: SpecStory exports every program's sessions.
     """
 
     is_at_work: bool = False
@@ -269,7 +271,7 @@ class _SessionState(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Share:
-    """What there is of one project; times are microseconds of the first and the last prompt."""
+    """One project's share of the turns; times are microseconds of the first and the last prompt."""
 
     turns: int = 0
     new: int = 0  # neither in the log already, nor heard live
@@ -315,9 +317,9 @@ def _is_same(event: Event, prompt: Event) -> bool:
 def turn_events(
     turn: Turn, agent: str, project: str | None, now: int, intent: Intent | None = None
 ) -> Iterator[Event]:
-    """Yield what the hooks of a turn would have told; nothing of one that nobody asked for.
+    """Yield the events that hooks would have written for a turn; none for a turn without a request.
 
-    What has no time of its own happened `now`, in microseconds.
+    A step without a time gets `now`, in microseconds.
     """
     request = frame.strip(turn.request.text).strip()
     if not request:
@@ -341,7 +343,7 @@ def turn_events(
         acted = action_event(step.tool, tuple(files))
         if acted is not None:
             if acted.doing == "edit" and acted.passed is not False:
-                # what the file defined before, as a hook says what it defines after
+                # the names defined before the edit, as a hook gives those defined after it
                 acted = replace(acted, names=tuple(dict.fromkeys((*acted.names, *step.names))))
             yield event(acted, step.id, at, "action")
     statement = turn.closing
@@ -354,10 +356,10 @@ def turn_events(
 
 
 def in_project(path: str, cwd: str | None) -> str:
-    """Return a path relative to the work tree a session stood in, with forward slashes.
+    """Return a path relative to a session's work tree, with forward slashes.
 
-    One that lies elsewhere keeps its whole path. The work tree of a folder that is gone is that
-    folder; nothing else is looked up on the disk.
+    A path elsewhere stays whole. The work tree of a missing folder is that folder; nothing else is
+    looked up on the disk.
     """
     flavour = PureWindowsPath if "\\" in (cwd or path) else PurePosixPath
     if not cwd:
@@ -384,9 +386,9 @@ def _root(cwd: str) -> str:
 
 @lru_cache(maxsize=256)
 def project_at(cwd: str) -> str | None:
-    """Return the project of a working directory as hooks name it; its last name where it is gone.
+    """Return the project of a working directory as hooks name it; its last name if it is gone.
 
-    None where there is none (`scope_of`).
+    None if there is none (`scope_of`).
     """
     if _is_here(cwd):
         return scope_of(Path(cwd))

@@ -1,8 +1,8 @@
 """
 Transcript hosts: where each host keeps its transcripts, and which importer reads them.
 
-A place without transcripts is a mistake that is easily made, so it is said what the place is and
-what to name instead.
+A place without transcripts is an easy mistake, so the error names the kind of place and the right
+one.
 """
 
 import re
@@ -32,14 +32,14 @@ _BEGAN = re.compile(rb'"(?:timestamp|startTime)"\s*:\s*"([^"]{10,40})"')
 _NEVER = re.compile(rb"(?!)")  # no file is known by its first lines
 _EXPORT = re.compile(rb'\A\s*\{(?=[^\n]*"content":)(?=[^\n]*"kind":)')
 
-# where a variable says, else at a path in the home folder
+# at a variable's path, else at a path in the home folder
 Folder = Callable[[str, str], Path]
 
 
 class TranscriptHost(msgspec.Struct, frozen=True):
     """A host: `marks` are in the first lines of each of its files, `usual` is for people.
 
-    `inner` are globs of what lies in its folder, or below the one above, and holds its sessions.
+    `inner` are globs of the files with its sessions, in its folder or below the one above.
     """
 
     agent: str
@@ -145,9 +145,9 @@ _KNOWN_BY = ("specstory", "aider", "gemini", "codex", "claude-code", "opencode")
 
 
 def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
-    """Return a host's transcripts at a place, oldest first; `on_skip` is told of another's.
+    """Return a host's transcripts at a place, oldest first; another host's go to `on_skip`.
 
-    Raise SourceError where there is none, saying what the place is and what to name instead.
+    Raise SourceError if there are none, naming the kind of place and the right one.
     """
     try:
         return _transcripts(host, source, on_skip)
@@ -157,7 +157,7 @@ def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[
 
 def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
     is_home = any(next(source.glob(pattern), None) for pattern in host.inner)
-    if (source / ".git").exists() and not is_home:  # its tests may hold sessions, nobody's own
+    if (source / ".git").exists() and not is_home:  # its tests may hold others' sessions
         raise _repository(host, source)
     transcripts = host.find(source, on_skip)
     if source.is_file():
@@ -195,8 +195,8 @@ def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Tran
 
 
 def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
-    """Return the host that wrote a file, known by its first lines, and when it was begun; None
-    where no host did. Raise OSError as the disk does.
+    """Return the host of a file, known by its first lines, and the time of its start; None if there
+    is none. Raise OSError as the disk does.
     """
     try:
         if is_database(path):
@@ -211,7 +211,7 @@ def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
 
 
 def _mistake(host: TranscriptHost, source: Path, others: Sequence[TranscriptHost]) -> SourceError:
-    """Return the error that says what a place without a host's transcripts is."""
+    """Return the error that explains a place without a host's transcripts."""
     there, named = f"{host.title} keeps its sessions in {host.usual}", shlex.quote(str(source))
     for other in others or _other_hosts(host, source):
         content = "is a session" if source.is_file() else "holds sessions"
@@ -247,7 +247,7 @@ def _repository(host: TranscriptHost, source: Path) -> SourceError:
 
 
 def _ignore(sentence: str) -> None:
-    """Be told of nothing: it is only looked whose a place is."""
+    """Ignore a skipped file: only the place's host is wanted."""
 
 
 def _is_export(source: Path) -> bool:
@@ -258,7 +258,7 @@ def _is_export(source: Path) -> bool:
 
 
 def _other_hosts(host: TranscriptHost, source: Path) -> list[TranscriptHost]:
-    """Return the other hosts whose transcripts lie at a place."""
+    """Return the other hosts with transcripts at a place."""
     hosts: list[TranscriptHost] = []
     for other in TRANSCRIPT_HOSTS.values():
         if other is not host and source.is_dir():

@@ -1,9 +1,9 @@
 """
-A turn of a transcript: a request to an agent and what came of it; OpenTurn: one being read.
+A turn of a transcript: a request to an agent and its outcome; OpenTurn: a turn being read.
 
-Every host writes down a call of a tool and what came of it apart from each other, some the outcome
-twice or long after. A turn is put together here, the same way for all; it keeps no more of each
-step than an episode can say, so that a long turn fits in memory.
+Every host records a tool's call and its outcome apart from each other, some the outcome twice or
+long after. A turn is put together here, the same way for all; it keeps no more of each step than an
+episode can hold, so that a long turn fits in memory.
 """
 
 import re
@@ -21,14 +21,14 @@ from store.agents.tool_calls import ToolUse, defined_names, tool_use
 from store.home.instants import LATEST, micros
 from store.text import frame
 
-MAX_STEPS = 2_000  # of one turn; what comes after is left out
+MAX_STEPS = 2_000  # of one turn; later ones are left out
 MAX_SAID = 8_000  # characters of the closing words
 _LONGEST_INPUT = 4_000  # characters of a text that a tool was given
 _MAX_ITEMS = 50  # of a list that a tool was given
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """Where a session is written down: a file, or one session in a file of many."""
+    """The place of a session's transcript: a file, or one session in a file of many."""
 
     path: Path
     session: str = ""
@@ -38,7 +38,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What was said; `id` is what its line has in the transcript, `at` microseconds, 0 unknown."""
+    """A message; `id` is that of its line in the transcript, `at` microseconds, 0 unknown."""
 
     text: str
     id: str
@@ -46,7 +46,7 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A tool that was used; `names` is what an edited file defined before, where that is told."""
+    """A tool's use; `names` are those an edited file defined before, where known."""
 
     tool: ToolUse
     id: str
@@ -55,7 +55,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A request, what was done about it in order, and what was said after that."""
+    """A request, the steps taken for it in order, and the closing words."""
 
     session: str
     cwd: str | None
@@ -63,10 +63,10 @@ class Turn(msgspec.Struct, frozen=True):
     request: Said
     steps: tuple[Step, ...]
     closing: Said | None
-    is_unattended: bool = False  # nobody types into this run: a program sent the request
+    is_unattended: bool = False  # an unattended run: a program sent the request
 
 
-Skip = Callable[[str], None]  # is told of what was left out
+Skip = Callable[[str], None]  # is called for each part left out
 Turns = Callable[[Transcript, Skip], Iterator[Turn]]
 
 
@@ -85,7 +85,7 @@ class _Call:
 
 @dataclass(slots=True)
 class OpenTurn:
-    """A turn being read. A call of which nothing came did nothing, and is left out."""
+    """A turn being read. A call without an outcome did nothing and is left out."""
 
     session: str
     cwd: str | None
@@ -102,9 +102,9 @@ class OpenTurn:
             self._words.append(Said(words.strip()[: MAX_SAID * 2], id_, at))
 
     def call(self, id_: str, name: str, arguments: object, at: int, line: str = "") -> None:
-        """Add a tool that the agent called; `id_` tells it from the turn's other calls.
+        """Add a tool that the agent called; `id_` distinguishes it from the turn's other calls.
 
-        `line` is what its line has in the transcript, where not every call's id is its own.
+        `line` is the id of its line in the transcript, for hosts whose call ids repeat.
         """
         self._words.clear()
         before = self._latest.get(id_)
@@ -120,9 +120,9 @@ class OpenTurn:
         return id_ in self._latest
 
     def end(self, id_: str, passed: bool | None, output: object = "", original: str = "") -> None:
-        """Add what came of a call: of several tellings the last that tells anything counts.
+        """Add the outcome of a call; of several reports the last that is not empty counts.
 
-        `original` is what an edited file said before.
+        `original` is the edited file's text before the edit.
         """
         call = self._latest.get(id_)
         if call is None:
@@ -133,13 +133,13 @@ class OpenTurn:
         call.names = defined_names(original) if original else call.names
 
     def edit(self, id_: str, files: list[str]) -> None:
-        """Tell which files a call changed, by their whole paths."""
+        """Set the files that a call changed, by their whole paths."""
         if files and (call := self._latest.get(id_)) is not None:
             call.name = "apply_patch"
             call.arguments = {**call.arguments, "files": files[:_MAX_ITEMS]}
 
     def forget(self, id_: str) -> None:
-        """Leave out a call that was refused: it did nothing."""
+        """Drop a refused call: it did nothing."""
         if (call := self._latest.pop(id_, None)) is not None:
             self._calls.remove(call)
 
@@ -185,11 +185,11 @@ def parse_instant(value: object) -> int:
     return at if 0 < at <= LATEST else 0
 
 
-# What a person typed of a prompt.
+# The part of a prompt that a person typed.
 #
 # Hosts, their hooks and their editors write into the text of a prompt: as tags of their own, as a
-# heading before the request, as a whole message in the user's name. All of it is taken out here,
-# for transcripts as for hooks. Tags are named in full: a person writes about `<div>`, and means it.
+# heading before the request, as a whole message in the user's name. All of it is removed here, for
+# transcripts as for hooks. Tags are named in full: a person may write about `<div>`.
 
 MAX_TEXT = 16_000  # characters kept of one message
 
@@ -226,7 +226,7 @@ _EDITOR = re.compile(
 
 
 def human_text(text: str) -> str:
-    """Return the part of a prompt that a person typed; empty where a machine wrote all of it."""
+    """Return the part of a prompt that a person typed; empty if a machine wrote all of it."""
     text = _REMEMBER.sub("", _TAGGED.sub("", text)).strip()
     text = _EDITOR.sub("", _APPENDED.sub("", text)).strip()
     while marker := _MARKER.match(text):

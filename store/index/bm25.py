@@ -2,11 +2,11 @@
 BM25 as rank_bm25's BM25Okapi computes it: term lists, the impact of a posting, the weight of a
 term.
 
-`Lists` hold for each term of some documents the documents with it and how often, as arrays. They
-are made from words once; all later changes (documents leave, come back with another text, runs of
-documents become one) are passes over the arrays, and give what the words would have given.
+`Lists` have for each term of some documents the documents with it and its frequencies, as arrays.
+They are made from words once; all later changes (documents leave, return with another text, runs of
+documents become one) are passes over the arrays, and give the same lists as the words would.
 
-What a posting adds to a score does not depend on the query but for how often it asks, so it is
+A posting's share of a score depends on the query only through the query's term frequency, so it is
 computed once: `impact` is tf (k1 + 1) / (tf + k1 (1 - b + b length / average)). The average length
 is rounded to one of 64 steps to an octave, that is by half a per cent at most, so that one memory
 more does not change every impact; the scores are those of a BM25Okapi whose `avgdl` is that. An idf
@@ -31,7 +31,7 @@ from store.text.tokenizer import filing_hash
 K1, B, EPSILON = 0.9, 0.3, 0.25
 
 STEPS = 64  # of the average length, to an octave
-_AT_ONCE = 1 << 18  # postings; bounds the memory of what is computed on the way
+_AT_ONCE = 1 << 18  # postings; bounds the memory of intermediate results
 
 
 class Formula(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ def round_impacts(average: float) -> float:
 def norms(
     lengths: npt.NDArray[np.int32], average: float, formula: Formula
 ) -> npt.NDArray[np.float64]:
-    """The length norm that damps the counts of each document, [documents]."""
+    """Return the length norm that damps the counts of each document, [documents]."""
     k1, b = formula.k1, formula.b
     return k1 * (1 - b + b * lengths.astype(np.float64) / (average or 1.0))
 
@@ -61,7 +61,7 @@ def impacts(
     norms: npt.NDArray[np.float64],
     formula: Formula,
 ) -> npt.NDArray[np.float32]:
-    """The impact of each posting, [postings]; `norms` are of all documents."""
+    """Return the impact of each posting, [postings]; `norms` are of all documents."""
     impacts = np.empty(len(counts), np.float32)
     for start in range(0, len(counts), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
@@ -95,7 +95,7 @@ def sample_coverage(once: int, occurrences: int) -> float:
     return 1.0 - once / occurrences if occurrences else 0.0
 
 
-MAX_BATCH_POSTINGS = 65_535  # occurrences of a term in a document; more count as so many
+MAX_BATCH_POSTINGS = 65_535  # occurrences of a term in a document; more count as this
 
 Numbers = npt.NDArray[np.int64]
 
@@ -112,7 +112,7 @@ class Lists:
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Where each term's postings begin, [terms]."""
+        """The start of each term's postings, [terms]."""
         return np.cumsum(self.frequencies) - self.frequencies
 
 
@@ -142,8 +142,8 @@ def count_terms(
 ) -> tuple[Lists, npt.NDArray[np.int32]]:
     """Return the lists of documents, and how many terms each has, [documents].
 
-    `sizes` says how many of the chunks are each document's, `numbers`, ascending, which documents
-    they are, and `terms_of` gives a chunk's terms; it is asked once for each that differs.
+    `sizes` are the numbers of chunks of the documents, `numbers`, ascending, the documents, and
+    `terms_of` returns a chunk's terms; it is called once for each different chunk.
     """
     coded = chunks.dictionary_encode()
     places: dict[str, int] = {}
@@ -177,7 +177,7 @@ def count_terms(
 
 
 def join_lists(runs: Sequence[Lists]) -> Lists:
-    """Return as one what covers runs of documents, each after the ones before."""
+    """Return the joined lists of runs of documents, each after the ones before."""
     if len(runs) <= 1:
         return runs[0] if runs else empty_lists()
     hashes, words, places = _vocabulary(runs)
@@ -197,7 +197,7 @@ def join_lists(runs: Sequence[Lists]) -> Lists:
 
 
 def insert_lists(lists: Lists, more: Lists) -> Lists:
-    """Return as one what covers other documents, wherever these stand among the former."""
+    """Return the merged lists of two sets of different documents, in any order."""
     hashes, words, places = _vocabulary((lists, more))
     keys, new = (_keys(run, place) for run, place in zip((lists, more), places, strict=True))
     where = np.searchsorted(keys, new)
@@ -233,10 +233,10 @@ def drop_documents(lists: Lists, gone: Numbers) -> Lists:
 
 
 def gather_lists(lists: Iterable[Lists], into: npt.NDArray[np.int32]) -> Lists:
-    """Return the lists of documents made of several each; what these hold is added up.
+    """Return the lists of documents that combine several each, with their frequencies added up.
 
-    `into` says for each of the old documents, [old documents], of which new one it is a part, -1
-    of none; the old lists may come in any order.
+    `into` is the new document of each old one, [old documents], -1 for none; the old lists may come
+    in any order.
     """
     runs: list[Lists] = []
     for run in lists:

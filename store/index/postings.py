@@ -1,10 +1,10 @@
 """
 postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`bm25`).
 
-It lies in segments (`segments`); a term's documents and what each adds lie together in each of
-them. A score is the sum over the query's terms of idf times impact. A rare or unknown term also
-stands for similar ones, at a share of their impact (`similar_terms`). Insights of jobs are indexed
-but counted nowhere: the weight of a word is as if there were none (`insight_mask`).
+It is stored in segments (`segments`), each with a term's documents and their impacts side by side.
+A score is the sum over the query's terms of idf times impact. A rare or unknown term also matches
+similar ones, at a share of their impact (`similar_terms`). Insights of jobs are indexed but not
+counted: they do not change the weight of a word (`insight_mask`).
 """
 
 from collections import Counter
@@ -61,11 +61,11 @@ class SegmentView(msgspec.Struct, frozen=True):
     wide: dict[int, int]  # of each wide word its place and its row
     spread: npt.NDArray[np.float32]  # [wide words, documents]
     sizes: npt.NDArray[np.uint8]  # of each word, how many different trigrams it has
-    trigrams: npt.NDArray[np.uint64]  # ascending, with the place of a word that holds it
+    trigrams: npt.NDArray[np.uint64]  # ascending, with the place of a word that has it
     trigram_terms: npt.NDArray[np.int32]
 
     def find(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
-        """Yield where the postings are of those of some terms that the segment has, in their order.
+        """Yield the places of the postings of some terms, if in the segment, in the terms' order.
 
         With it go the number of the term among those asked for, and the row of a wide word.
         """
@@ -133,7 +133,7 @@ def concatenate_lists(lists: Sequence[Listed]) -> Listed:
 def among(
     values: npt.NDArray[Any], wanted: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return where each wanted one belongs in ascending values, and whether it is one of them."""
+    """Return the places of wanted values in ascending ones, and a mask of those among them."""
     places = values.searchsorted(wanted)
     if not len(values):
         return places, np.zeros(len(wanted), np.bool_)
@@ -154,14 +154,14 @@ class Narrow(NamedTuple):
 
 
 class Wide(NamedTuple):
-    """What each document of a segment gains by a term, 0 where it is not in it."""
+    """Each document's gain from a term in a segment, 0 for documents without it."""
 
     segment: int
     gains: npt.NDArray[np.float32]
 
 
 class TermLists(NamedTuple):
-    """All that a term is in: the segments where it is no wide word, and the others."""
+    """The places of a term: the segments where it is no wide word, and the others."""
 
     narrow: tuple[Narrow, ...]
     wide: tuple[Wide, ...]
@@ -171,8 +171,7 @@ def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> l
     """Return the lists of each of some terms, [terms]; empty for one that no segment has.
 
     Each list costs a recall some calls, however short it is. So a rare term's lists in neighbouring
-    segments are put together, and a wide word has none where a row of the segment's spread says it
-    all.
+    segments are joined, and a wide word has none if the segment's spread has a row for it.
     """
     narrow: list[list[Span]] = [[] for _ in hashes]
     wide: list[list[Wide]] = [[] for _ in hashes]
@@ -189,7 +188,7 @@ def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> l
 
 
 def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[Listed]:
-    """Return the lists of terms as they lie in each segment, one segment after the other."""
+    """Return the lists of terms as stored in each segment, one segment after the other."""
     return [view.postings(span) for view in segments for _, span, _ in view.find(hashes)]
 
 
@@ -216,20 +215,20 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
     )
 
 
-# Shares of the memories: what many hold is found without similar words, and what every tenth holds
-# tells little of another.
+# Shares of the memories: terms in many of them are found without similar words, and a term in every
+# tenth memory is weak evidence for a similar one.
 _RARE, _COMMON = 0.003, 0.1
 _LEAST_RARE = 8  # memories
-_TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
-_EXPANDED_KEPT = 4_096  # words whose similar ones' documents are
+_TERMS_KEPT = 1_024  # terms with cached lists: one recall reads each some ten times
+_EXPANDED_KEPT = 4_096  # words with cached documents of similar ones
 _SIMILAR_KEPT = 1 << 18  # documents of these, 12 bytes each
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
-_BYTES = 32 << 20  # of text looked at together
+_BYTES = 32 << 20  # of text processed together
 
 _hash = lru_cache(maxsize=1 << 14)(tokenizer.filing_hash)  # words are Zipfian
 
-# what a memory is indexed by
+# the indexed fields of a memory
 TEXTS = (*TEXT_FIELDS, "created_by", "created_at")
 
 Scores = npt.NDArray[np.float32]
@@ -287,12 +286,12 @@ def index(
 
 
 class Similar(NamedTuple):
-    """Documents that hold no term itself but one that is similar to it, all [documents]."""
+    """Documents without a term itself but with a similar one, all [documents]."""
 
     documents: npt.NDArray[np.uint32]  # ascending
-    impacts: npt.NDArray[np.float32]  # of the term that was asked for
-    shares: npt.NDArray[np.float32]  # of the term, that the most similar one stands for
-    memories: int  # that hold one, insights not counted; who holds two may count twice
+    impacts: npt.NDArray[np.float32]  # of the query's term
+    shares: npt.NDArray[np.float32]  # of the term, matched by the most similar one
+    memories: int  # with a similar term, without insights; with two, may count twice
 
 
 class _SimilarTerm(NamedTuple):
@@ -304,9 +303,9 @@ class _SimilarTerm(NamedTuple):
 
 
 class KnownTerm(NamedTuple):
-    """A term that memories hold, or one that is similar to it."""
+    """A term in memories, or with similar terms in memories."""
 
-    idf: float  # its own, else that of similar ones as of one word
+    idf: float  # its own, else that of the similar terms taken as one word
     documents: int  # in how many memories it occurs, else similar ones
     lists: TermLists = TermLists((), ())
     similar: Similar | None = None
@@ -314,7 +313,7 @@ class KnownTerm(NamedTuple):
 
     @property
     def share(self) -> float:
-        """1 for a term that a memory holds, else how similar the most similar one is."""
+        """1 for a term in a memory, else the similarity of the most similar one."""
         if self.is_held:
             return 1.0
         return 0.0 if self.similar is None else float(self.similar.shares.max())
@@ -354,7 +353,7 @@ class PostingsIndex:
     average_idf: float
     sample_coverage: float
     _tables: Tables = field(repr=False, compare=False)
-    # kept at hand; what they hold follows from the arrays
+    # caches, derived from the arrays
     _terms: dict[str, KnownTerm | None] = field(default_factory=dict, repr=False, compare=False)
     _expanded: _Expanded = field(default_factory=_Expanded, repr=False, compare=False)
 
@@ -377,23 +376,23 @@ class PostingsIndex:
 
     @cached_property
     def lengths(self) -> npt.NDArray[np.int32]:
-        """How many terms each row has, [rows]; -1 where it is not indexed."""
+        """The number of terms of each row, [rows]; -1 if it is not indexed."""
         lengths: npt.NDArray[np.int32] = column_view(self._tables["documents"], "length")
         return lengths
 
     def find(self, term: str) -> int | None:
-        """Return a term's place in the vocabulary; None for a word no memory holds."""
+        """Return a term's place in the vocabulary; None for a word in no memory."""
         hash_ = _hash(term)
         place = int(np.searchsorted(self.hashes, np.uint64(hash_)))
         known = place < len(self.hashes) and int(self.hashes[place]) == hash_
         return place if known else None
 
     def has(self, term: str) -> bool:
-        """Whether a memory holds a term itself."""
+        """Return True if a memory has the term itself."""
         return self._exact(term) is not None
 
     def known(self, term: str) -> KnownTerm | None:
-        """Return what is known of a term or of similar ones; None without either."""
+        """Return the entry of a term or of similar ones; None without either."""
         try:
             return self._expanded.terms[term]
         except KeyError:
@@ -405,12 +404,12 @@ class PostingsIndex:
         return known
 
     def idf(self, term: str) -> float | None:
-        """Return a term's idf, else that of similar ones as of one word; None without either."""
+        """Return a term's idf, else that of the similar ones as one word; None without either."""
         known = self.known(term)
         return None if known is None else known.idf
 
     def own_idf(self, term: str) -> float | None:
-        """Return the idf of a term itself; None where no memory holds it."""
+        """Return the idf of a term itself; None if it is in no memory."""
         known = self._exact(term)
         return None if known is None else known.idf
 
@@ -422,7 +421,7 @@ class PostingsIndex:
     def rare_documents(
         self, terms: Sequence[str], most: int
     ) -> dict[str, tuple[int, npt.NDArray[np.uint32]]]:
-        """Return how many and which memories hold a term, of those that 2 to `most` hold."""
+        """Return the number and the documents of each term that 2 to `most` memories have."""
         if not len(self.hashes):
             return {}
         hashes = np.array([*map(_hash, terms)], np.uint64)
@@ -432,7 +431,7 @@ class PostingsIndex:
         held: dict[int, list[npt.NDArray[np.uint32]]] = {number: [] for number in rare.tolist()}
         for segment in self.segments if len(rare) else ():
             for number, span, row in segment.find(hashes[rare]):
-                if row is None:  # what is wide in its segment names nothing
+                if row is None:  # a wide term of a segment names nothing
                     held[int(rare[number])].append(segment.documents[span])
         return {
             terms[number]: (
@@ -443,7 +442,7 @@ class PostingsIndex:
         }
 
     def expands(self, term: str) -> bool:
-        """Return whether a term is rare enough to stand for similar ones."""
+        """Return True if a term is rare enough to match similar ones."""
         return not self._is_common(self._exact(term))
 
     def _is_common(self, known: KnownTerm | None) -> bool:
@@ -459,7 +458,7 @@ class PostingsIndex:
     def contains(
         self, terms: Iterable[str], docs: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
-        """Return how far rows, ascending, hold terms, [terms, docs]: 1, or as the most similar."""
+        """Return the terms' shares in rows, ascending, [terms, docs]: 1, or the most similar's."""
         asked = [*terms]
         self.look_up(asked)
         held = np.zeros((len(asked), len(docs)), np.float32)
@@ -485,7 +484,7 @@ class PostingsIndex:
     ) -> Scores:
         """Return the score of every row, [rows]: BM25Okapi's for the query's terms, repeats count.
 
-        Rows that hold a similar term gain a share of it, unless the score is to be `exact`.
+        Rows with a similar term gain a share of it, unless the score is to be `exact`.
         In a corpus of a few memories an idf may be zero or less, and then a match counts for
         nothing or against; `least_idf` raises those, at the price of BM25Okapi's exact scores.
         They are added to `out` where that is given; it has a place for each row, or more.
@@ -523,7 +522,7 @@ class PostingsIndex:
         return scores
 
     def _segment_ends(self, docs: npt.NDArray[np.uint32]) -> list[int]:
-        """Return where among rows, ascending, those of each segment begin, and where all end."""
+        """Return the starts of the segments among ascending rows, and the end of all."""
         if len(self.segments) == 1:
             return [0, len(docs)]
         starts = np.array([*(view.first for view in self.segments), self.rows], np.uint32)
@@ -533,7 +532,7 @@ class PostingsIndex:
     def _are_in(
         self, lists: TermLists, docs: npt.NDArray[np.uint32], ends: Sequence[int]
     ) -> npt.NDArray[np.bool_]:
-        """Return which rows, ascending, are in a term's lists, [docs]; `ends` as above."""
+        """Return a mask of the rows, ascending, in a term's lists, [docs]; `ends` as above."""
         found = np.zeros(len(docs), np.bool_)
         for first, last, (documents, _) in lists.narrow:
             start, end = ends[first], ends[last + 1]
@@ -546,7 +545,7 @@ class PostingsIndex:
         return found
 
     def look_up(self, terms: Iterable[str]) -> None:
-        """Keep what is known of terms at hand: to find them together costs less than one by one."""
+        """Cache the entries of terms: looking them up together costs less than one by one."""
         unseen = [term for term in dict.fromkeys(terms) if term not in self._terms]
         if unseen:
             self._keep(self._lookup_all(unseen))
@@ -565,7 +564,7 @@ class PostingsIndex:
         self._terms.update(terms)
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, KnownTerm | None]:
-        """Look up different terms; None for those that no memory holds."""
+        """Look up different terms; None for those in no memory."""
         hashes = np.array([*map(_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup(self.segments, hashes)
@@ -576,7 +575,7 @@ class PostingsIndex:
         return known_terms
 
     def _expand(self, term: str) -> KnownTerm | None:
-        """Return what is known of a term and of those that are similar to it."""
+        """Return the entry of a term with those similar to it."""
         exact, trigrams = self._exact(term), similar_terms.trigrams(term)
         if not len(trigrams) or not self.segments:
             return exact
@@ -616,7 +615,7 @@ class PostingsIndex:
     def _merge(self, likest: Sequence[_SimilarTerm], exact: KnownTerm | None) -> Similar | None:
         """Return the documents of similar terms, each with the best share of an impact.
 
-        A term weighs no more than the one that was asked for, as rare as it may be.
+        A similar term weighs no more than the query's own, however rare it is.
         """
         at = self.hashes.searchsorted(
             np.array([similar_term.hash for similar_term in likest], np.uint64)
@@ -627,7 +626,7 @@ class PostingsIndex:
         for term, held, idf in zip(
             likest, self.frequencies[at].tolist(), self.idfs[at].tolist(), strict=True
         ):
-            if not 0 < held <= most:  # 0: only insights hold it
+            if not 0 < held <= most:  # 0: only insights have it
                 continue
             rarity = 1.0 if exact is None or exact.idf <= 0 else max(0.0, idf) / exact.idf
             memories += held
@@ -641,7 +640,7 @@ class PostingsIndex:
         documents, impacts = concatenate_lists(lists)
         impacts = impacts * np.repeat(np.array(factors, np.float32), sizes)
         of_each = np.repeat(np.array(shares, np.float32), sizes)
-        if len(lists) > 1:  # a document may hold several: the best counts
+        if len(lists) > 1:  # a document may have several: the best counts
             order = documents.argsort(kind="stable")
             documents = documents[order]
             is_first = np.ones(len(documents), np.bool_)

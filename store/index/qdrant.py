@@ -1,12 +1,12 @@
 """
-Qdrant: the nearest memories by a Qdrant server that holds a copy of the published vectors.
+Qdrant: the nearest memories by a Qdrant server with a copy of the published vectors.
 
-The copy only says where to look: what it names is weighed by our own half-precision rows, so a
-cosine is the same as without it. Nobody waits for the server longer than the settings say. After a
-failure it is left alone for some seconds, and where the copy is of another build, or a filter
-leaves too little of what it names, our own scan answers.
+The copy only selects documents: our own half-precision rows give the cosines, which are the same as
+without it. No recall waits for the server longer than the timeout in the settings. After a failure
+the server is not asked for some seconds, and if the copy is of another build, or too few of its
+documents pass a filter, our own scan answers.
 
-What was last written, and where, stands in `qdrant.json` in the tenant's folder.
+The last written copy and its place are recorded in `qdrant.json` in the tenant's folder.
 """
 
 import threading
@@ -36,9 +36,9 @@ _BEHIND = "the vectors in Qdrant are of another build: `mnemolog build` brings t
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """What a collection holds: the vectors of the parts with these digests, in their order.
+    """The contents of a collection: the vectors of the parts with these digests, in their order.
 
-    Of one that `is_unwanted`, an erasing wants all dropped before more is written.
+    If `is_unwanted`, an erasure requires dropping the collection before the next write.
     """
 
     url: str
@@ -52,7 +52,7 @@ def copy_file(tenant: Tenant) -> Path:
 
 
 def load_copy(tenant: Tenant) -> Copy | None:
-    """Return what was last written; None where nothing was, or it was not ended."""
+    """Return the last written copy; None without one, or if the write was not completed."""
     try:
         return msgspec.json.decode(copy_file(tenant).read_bytes(), type=Copy)
     except (OSError, msgspec.MsgspecError):
@@ -60,7 +60,7 @@ def load_copy(tenant: Tenant) -> Copy | None:
 
 
 def collection_prefix(tenant: Tenant) -> str:
-    """Return how the collections of a tenant begin: another home's tenant has others."""
+    """Return the prefix of a tenant's collections: it differs between homes."""
     place = sha256(str(tenant.root.resolve()).encode()).hexdigest()[:12]
     return f"mnemolog-{tenant.name}-{place}-"
 
@@ -68,7 +68,7 @@ def collection_prefix(tenant: Tenant) -> str:
 def connect(chosen: Qdrant, timeout_s: float) -> Any:
     """Return a client, which has not called the server yet.
 
-    Raise VectorStoreError where its package is not installed.
+    Raise VectorStoreError if its package is not installed.
     """
     try:
         from qdrant_client import QdrantClient  # a second of CPU and 45 MB
@@ -85,7 +85,7 @@ def connect(chosen: Qdrant, timeout_s: float) -> Any:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Return what a client raises where the server does not do what it is asked."""
+    """Return the exceptions that a client raises if a request fails."""
     from qdrant_client.common.client_exceptions import QdrantException
     from qdrant_client.http.exceptions import ApiException
 
@@ -113,10 +113,10 @@ class QdrantSearch:
     def best(
         self, scan: Scan, parts: Sequence[str], mask: Mask, k: int, *, above: float
     ) -> tuple[Docs, Floats] | None:
-        """Return what `Scan.best` does, by the copy of these parts; None where our own scan is
-        the better one: few documents pass the mask, or too few of those that the copy names.
+        """Return the result of `Scan.best` by the copy of these parts; None if our own scan is
+        better: few documents pass the mask, or too few of the copy's.
 
-        Raise VectorStoreError where the copy is of other parts, or the server does not answer.
+        Raise VectorStoreError if the copy is of other parts, or the server does not answer.
         """
         copy = self._copy_of(parts)
         if int(np.count_nonzero(mask)) <= _FEW:
@@ -131,7 +131,7 @@ class QdrantSearch:
         return scan.weigh(docs, k, above=above)
 
     def connect(self) -> "Future[Any]":
-        """Begin to load and connect the client; return what it will be."""
+        """Begin to load and connect the client; return its future."""
         with self._lock:
             if self._connecting is None:
                 self._connecting = Future()
@@ -157,7 +157,7 @@ class QdrantSearch:
         client, answer = self.connect(), Future[Docs]()
         if not client.done():
             raise VectorStoreError(f"Qdrant at {self._chosen.url} is being connected")
-        # in a thread of its own: what trickles in is never too late for the client
+        # in a thread of its own: the client's timeout ignores a response that trickles in
         work = (answer, _nearest, client.result(), collection, query, count)
         threading.Thread(target=_settle, args=work, daemon=True).start()
         try:
@@ -180,7 +180,7 @@ def _nearest(client: Any, collection: str, query: Floats, count: int) -> Docs:
 
 
 def _settle(answer: "Future[Any]", work: Callable[..., Any], *given: Any) -> None:
-    """Give what some work returns, or raises, to who waits for it."""
+    """Set a future to the result or the exception of some work."""
     try:
         answer.set_result(work(*given))
     except BaseException as error:

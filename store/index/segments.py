@@ -1,16 +1,16 @@
 """
-Segments: an index in parts, each over a run of documents, of which a build makes only what changed.
+Segments: an index in parts, each over a run of documents; a build remakes only the changed parts.
 
-Where one segment ends follows from the number of documents alone: blocks of BASE are put together
-to segments of MOST blocks, the last blocks as the binary digits of their number say, the largest
-first, and what is left over is the last one. So a million documents make some seven segments; more
-documents change the last, now and then the last few. Which documents changed is seen by their
-fingerprints. A segment without one is the previous build's; from any other the old terms are taken
-and the new ones put in, by passes over its arrays; a document that did not change is not read.
+The ends of segments follow from the number of documents alone: blocks of BASE are joined to
+segments of MOST blocks, the last blocks by the binary digits of their number, the largest first,
+and the remaining documents are the last segment. So a million documents make some seven segments;
+more documents change the last, sometimes the last few. Changed documents are detected by their
+fingerprints. A segment without one is the previous build's; in any other the old terms are removed
+and the new ones inserted, by passes over its arrays; an unchanged document is not read.
 
-A build from nothing is the same: all documents are new. It holds the lists of all documents, some
-6 bytes a posting, and some 30 more for each posting of the segment at hand: at a million memories
-of thirty words less than half a gigabyte.
+A build from nothing works the same way: all documents are new. It keeps the lists of all documents
+in memory, some 6 bytes a posting, and some 30 more for each posting of the current segment: at a
+million memories of thirty words less than half a gigabyte.
 
 Each segment also files its words by their trigrams, to find similar ones (`similar_terms`).
 """
@@ -31,8 +31,8 @@ from store.index.similar_terms import TRIGRAMS, trigram_table
 from store.snapshots.projection import Built, Keep, Made, Part, column_array, column_view
 
 BASE = 16_384  # documents of a block, the smallest whole segment; another one is another version
-LEAST_SPREAD = 4_096  # documents of a segment: in a smaller one, who holds a word is added as fast
-WIDELY = 6  # a word that one document of so many holds is added faster to all than to those
+LEAST_SPREAD = 4_096  # documents of a segment: in a smaller one, adding by postings is as fast
+WIDELY = 6  # a word in one of so many documents is added faster to all than to those with it
 MOST = 16  # blocks of a segment, a power of two: one changed document costs no more than these
 
 # in a part for each segment
@@ -64,9 +64,9 @@ SCHEMAS = {
     "terms": TERMS,  # sorted by hash, like the words of each segment
     "words": WORDS,
     "postings": POSTINGS,  # in order of the segment's words, then of documents
-    "wide": WIDE,  # the places of those of the segment's words that every sixth document holds
-    "spread": SPREAD,  # of each wide word what each document gains by it, one word after the other
-    "documents": DOCUMENTS,  # the length is in terms; -1 for one that is not indexed
+    "wide": WIDE,  # the places of the segment's words that are in every sixth document
+    "spread": SPREAD,  # each wide word's gain for every document, one word after the other
+    "documents": DOCUMENTS,  # the length is in terms; -1 for documents that are not indexed
     "trigrams": TRIGRAMS,
     "segments": SEGMENTS,  # how many rows of those tables are each one's
     "statistics": STATISTICS,
@@ -98,10 +98,10 @@ def update_segments(
 ) -> Made:
     """Return the tables of an index over documents, [documents]; a fingerprint of 0: not indexed.
 
-    `counted` is asked for the documents that are new or changed: for each of some runs of them,
-    none larger than a block, it gives the lists and each document's length. Those that are
-    `repeated`, [documents], are found like all others and count in no statistic: what words weigh,
-    and how long documents are, is as if they were not there.
+    `counted` is called for the new and changed documents: for each of some runs of them, none
+    larger than a block, it returns the lists and each document's length. Documents that are
+    `repeated`, [documents], are found like all others but count in no statistic: they do not
+    change the weights of words or the average length.
     """
     old = _Old.of(previous, len(fingerprints))
     changed = np.flatnonzero(old.fingerprints != fingerprints[: len(old.fingerprints)])
@@ -161,7 +161,7 @@ class _Old(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, previous: Built | None, documents: int) -> "_Old":
-        """Return them; none where they are of more documents than there are now."""
+        """Return the tables; none if they are of more documents than there are now."""
         if previous is None or previous.rows["documents"] > documents:
             nothing = Built(SCHEMAS, dict.fromkeys(SCHEMAS, ()))
             return cls(nothing, (), np.empty(0, np.uint64), np.empty(0, np.int32), 0.0)
@@ -175,7 +175,7 @@ class _Old(msgspec.Struct, frozen=True):
         )
 
     def segment(self, span: Range, changed: Numbers) -> _Segment | None:
-        """Return the segment of a range; None where there is none, or a document changed."""
+        """Return the segment of a range; None without one, or if a document changed."""
         if span not in self.ranges or len(_between(changed, span)):
             return None
         place = self.ranges.index(span)
@@ -198,7 +198,7 @@ def lists_of(tables: Built, place: int) -> Lists:
 
 
 def _between(numbers: Numbers, span: Range) -> Numbers:
-    """Return those of some ascending numbers that lie in a range."""
+    """Return the numbers in a range, from ascending ones."""
     return numbers[slice(*np.searchsorted(numbers, span))]
 
 
@@ -286,7 +286,7 @@ def _impacts(
 
 
 def _wide(frequencies: npt.NDArray[np.int64], span: Range) -> npt.NDArray[np.int64]:
-    """Return the places of a segment's words that every sixth of its documents holds."""
+    """Return the places of a segment's words that are in every sixth of its documents."""
     return np.flatnonzero(frequencies * WIDELY >= max(span[1] - span[0], LEAST_SPREAD))
 
 
@@ -325,7 +325,7 @@ def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:
 
 
 def segment_tables(made: Made) -> Built:
-    """The result of `update_segments` as tables."""
+    """Return the result of `update_segments` as tables."""
     parts = {
         name: (Part.of(some),) if isinstance(some, pa.Table) else some
         for name, some in made.items()

@@ -1,13 +1,14 @@
 """
-Similar terms: a query's word also stands, for less, for indexed words that are written like it.
+Similar terms: a query's word also matches, at a lower weight, indexed words with a similar
+spelling.
 
 A stemmer knows the endings of one language. Words that share most of their letters mean much the
 same in all: "Rechnungsnummer" finds "Rechnungsnummern", "timeout" finds "time out", a misspelt name
-the name. Two words are similar where the Dice coefficient of their sets of trigrams is .6 or more
+the name. Two words are similar if the Dice coefficient of their sets of trigrams is .6 or more
 (Dice 1945, https://doi.org/10.2307/1932409; for words Adamson and Boreham 1974,
 https://doi.org/10.1016/0020-0271(74)90020-5), the beginning marked twice so that it counts more;
-its square is the share of the one that the other stands for. Only plain words are similar to
-others: identifiers and numbers are meant as they are written.
+its square is the share at which one matches the other. Only plain words are similar to others:
+identifiers and numbers match only as written.
 """
 
 from collections.abc import Sequence
@@ -22,17 +23,17 @@ import pyarrow as pa
 from store.text import tokenizer
 
 MIN_LETTERS = 4
-LEAST = 0.36  # the share of a word that a similar one stands for
-MOST = 6  # words that one stands for
+LEAST = 0.36  # the least share at which a similar word matches
+MOST = 6  # similar words of a word
 MOST_WORDS = 64  # of a question, that are joined
 # times a word's postings that a vocabulary may have, to be counted as a whole; of real ones with
 # thousands of words it has some twenty times as many
 _COUNTED = 3
-_SMALL = 4_096  # a word's postings in a vocabulary too small to say which trigrams are common
+_SMALL = 4_096  # a word's postings in a vocabulary too small to know the common trigrams
 _BEGIN, _END = "\x02\x02", "\x03"
 _BITS = 21  # of a code point
 
-# sorted by trigram: the terms of a vocabulary that hold it, ascending
+# sorted by trigram: the terms of a vocabulary with it, ascending
 TRIGRAMS = pa.schema([("trigram", pa.uint64()), ("term", pa.int32())])
 
 Codes = npt.NDArray[np.uint64]
@@ -41,15 +42,15 @@ Shares = npt.NDArray[np.float64]
 
 
 def has_similar(term: str) -> bool:
-    """Return whether a term is a word that others may be similar to."""
+    """Return True if a term is a word that may have similar ones."""
     return len(term) >= MIN_LETTERS and tokenizer.is_word(term)
 
 
 @lru_cache(maxsize=1_024)  # of one question: snapshot and tail ask for the same
 def trigrams(term: str) -> Codes:
-    """Return a word's different trigrams, ascending, 63 bits each; none for what is no word.
+    """Return a word's different trigrams, ascending, 63 bits each; empty for other terms.
 
-    They are not yours to change.
+    The array is shared: do not change it.
     """
     if not has_similar(term):
         return np.empty(0, np.uint64)
@@ -82,9 +83,9 @@ def trigram_table(vocabulary: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.u
 
 
 def similarity(shared: npt.NDArray[Any], of_one: int, of_others: npt.NDArray[Any]) -> Shares:
-    """Return the share of a word that each of others stands for, 0 to 1.
+    """Return the share at which each other word matches a word, 0 to 1.
 
-    They have so many different trigrams, `shared` of which are the word's, too.
+    `of_one` and `of_others` are their numbers of different trigrams, `shared` those in common.
     """
     shares: Shares = (2.0 * shared / (float(of_one) + of_others)) ** 2  # bytes would overflow
     return shares
@@ -101,8 +102,8 @@ def similar_places(
     """Return the terms of a vocabulary that are similar to a word, ascending, and their shares.
 
     `asked` are the word's trigrams; the others are the columns of `trigram_table`. The word itself
-    is among them with 1. Where a third of the vocabulary could be similar, as of words made of a
-    few syllables, that tells little: then a word that `is_held` has none.
+    is included with 1. If a third of the vocabulary could be similar, as with words of a few
+    syllables, similarity means little: then a word that `is_held` has no similar ones.
     """
     if not len(asked):
         return terms[:0], np.empty(0)

@@ -2,8 +2,8 @@
 Top-k: the best scores in a fixed order: higher first, and of equals the newer first.
 
 The scores are cut into blocks. The greatest of each is found in one pass; only the blocks whose
-greatest is among the best few can hold one of the best few, so nothing else is looked at or sorted
-(the block-max idea of Ding and Suel 2011, https://doi.org/10.1145/2009916.2010048).
+greatest is among the best few can contain one of them, so nothing else is read or sorted (the
+block-max idea of Ding and Suel 2011, https://doi.org/10.1145/2009916.2010048).
 """
 
 import numpy as np
@@ -14,17 +14,17 @@ Scores = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 
 _MANY = 16_384  # documents; fewer are sorted out faster than cut into blocks
-_BLOCKS = (256, 128, 64, 32)  # documents of one: the largest of which there are blocks enough
+_BLOCKS = (256, 128, 64, 32)  # documents of a block: the largest size with enough blocks is used
 _ENOUGH = 1.5  # blocks for each document that is wanted
 _LARGE = 262_144  # documents; fewer of them have no blocks of the largest size
-_SAMPLE = 61  # every so manieth document says whether blocks are worth their while
-_FEW = 16  # where less than one in so many passes, they are not
+_SAMPLE = 61  # every 61st document is sampled to decide if blocks pay off
+_FEW = 16  # they do not if less than one in so many passes
 
 
 def top_k(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> Docs:
     """Return up to `k` documents whose mask is set and whose score is over `above`, best first.
 
-    `scores` and `mask` are [n]; without a mask all pass. Nothing that passes gives an empty array.
+    `scores` and `mask` are [n]; without a mask all pass. The array is empty if none passes.
     """
     if block := _block(len(scores), k):
         sample = scores[::_SAMPLE] > above
@@ -38,7 +38,7 @@ def top_k(scores: Scores, mask: Mask | None, k: int, *, above: float = 0.0) -> D
 
 
 def _block(size: int, k: int) -> int:
-    """Return how many documents a block has; 0 where blocks are of no use."""
+    """Return the number of documents in a block; 0 if blocks are of no use."""
     sizes = _BLOCKS if size >= _LARGE else _BLOCKS[1:]
     return next((block for block in sizes if size >= max(_MANY, _ENOUGH * k * block)), 0)
 
@@ -53,7 +53,7 @@ def _plain(scores: Scores, mask: Mask | None, k: int, above: float) -> Docs:
 def _by_blocks(
     scores: Scores, mask: Mask | None, k: int, above: float, block: int, count: int
 ) -> Docs:
-    """Look at the best `count` blocks, and at more where the mask hides too much of them."""
+    """Search the best `count` blocks, and more if the mask hides too much of them."""
     greatest = np.maximum.reduceat(scores, np.arange(0, len(scores), block))
     while count < len(greatest):
         least = np.partition(greatest, len(greatest) - count)[len(greatest) - count]

@@ -1,8 +1,8 @@
 """
 The vector cache: vectors of earlier builds by the hash of their text, and new ones in batches.
 
-A text hash is two 64-bit words, so that a million are compared and found at once. Two words of zero
-stand for no text.
+A text hash is two 64-bit words, so that a million are compared and found at once. Two zero words
+mean no text.
 """
 
 import logging
@@ -45,17 +45,17 @@ def hash_column(hashes: Hashes) -> pa.Array:
 
 
 def has_text(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """Return which hashes are of a text, [n]."""
+    """Return a mask of the hashes that are of a text, [n]."""
     return np.asarray(hashes.any(axis=1), np.bool_)
 
 
 def hashes_differ(one: Hashes, other: Hashes) -> npt.NDArray[np.bool_]:
-    """Return where two arrays of as many hashes differ, [n]."""
+    """Return a mask of the differences between two arrays of as many hashes, [n]."""
     return np.asarray((one != other).any(axis=1), np.bool_)
 
 
 def first_places(hashes: Hashes) -> Places:
-    """Return for each hash the place at which it stands first, [n]."""
+    """Return the first place of each hash, [n]."""
     order = np.lexsort((np.arange(len(hashes)), hashes[:, 1], hashes[:, 0]))
     begins = np.ones(len(hashes), np.bool_)
     begins[1:] = hashes_differ(hashes[order[1:]], hashes[order[:-1]])
@@ -65,7 +65,7 @@ def first_places(hashes: Hashes) -> Places:
 
 
 class HashFinder:
-    """Finds where a hash stands among many; hashes of no text are not found."""
+    """Finds the place of a hash among many; hashes of no text are not found."""
 
     def __init__(self, hashes: Hashes) -> None:
         self._hashes = hashes
@@ -74,7 +74,7 @@ class HashFinder:
         self._places, self._words = order, hashes[order, 0]
 
     def find(self, wanted: Hashes) -> Places:
-        """Return a place of each wanted hash, [m]; -1 where it is not there."""
+        """Return a place of each wanted hash, [m]; -1 if it is not there."""
         found_at = np.full(len(wanted), -1, np.int64)
         at = np.searchsorted(self._words, wanted[:, 0])
         open_ = np.arange(len(wanted))
@@ -94,14 +94,14 @@ class HashFinder:
 
 @dataclass(frozen=True)
 class VectorCache:
-    """Runs of vectors [n, d] and the hashes of their texts [all]; zeros where there is none."""
+    """Runs of vectors [n, d] and the hashes of their texts [all]; zeros for no text."""
 
     hashes: Hashes
     runs: Sequence[Halves]
 
     @classmethod
     def of(cls, tables: Iterable[pa.Table]) -> "VectorCache":
-        """Return what tables with the columns `text_hash` and `half` hold, in their order."""
+        """Return the cache of tables with the columns `text_hash` and `half`, in their order."""
         some = [table for table in tables if table.num_rows]
         columns = [chunk for table in some for chunk in table.column("text_hash").chunks]
         halves = [chunk for table in some for chunk in table.column("half").chunks]
@@ -111,7 +111,7 @@ class VectorCache:
         )
 
     def find(self, wanted: Hashes) -> Places:
-        """Return a place of each wanted hash, [m]; -1 where it is not there."""
+        """Return a place of each wanted hash, [m]; -1 if it is not there."""
         if not len(wanted) or not len(self.hashes):
             return np.full(len(wanted), -1, np.int64)
         return self._finder.find(wanted)
@@ -137,13 +137,13 @@ def vector_column(rows: npt.NDArray[Any]) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
 
 
-# The vectors that an embedder makes, batch by batch, as far as it answers.
+# The vectors of an embedder, batch by batch, until it fails.
 
 log = logging.getLogger("mnemolog")
 
 Texts = Callable[[pa.Table], Iterable[str]]  # of the rows of a batch, in order
 
-_BATCH = 256  # texts a call of a model: what a failure takes with it
+_BATCH = 256  # texts a call of a model: the loss of a failure
 _CHEAP_BATCH = 16_384  # texts a task for another process: a second of work
 
 
@@ -161,7 +161,7 @@ def embed_batches(
     """Yield the vectors [n, d] of each batch; None from the first on that gets no answer.
 
     `hashes` are of the texts of each batch; `texts` is a function of a module, as other processes
-    call it. Raise EmbedderError where the answer has another shape than the model's.
+    call it. Raise EmbedderError if the answer has another shape than the model's.
     """
     done, total = 0, sum(map(len, hashes))
     some: Iterator[Halves | None]
@@ -181,7 +181,7 @@ def embed_batches(
 
 
 def vector_cache(inputs: Inputs, tables: Iterable[pa.Table]) -> VectorCache:
-    """Return the vectors of tables of rows, and those that a build which was ended had made."""
+    """Return the vectors of tables of rows, and those made by an interrupted build."""
     return VectorCache.of([*tables, *inputs.journal.read()])
 
 
@@ -199,7 +199,7 @@ def _answers(
 
 
 class NoAnswer(EmbedderError):
-    """The model did not answer: what it owes is asked for again."""
+    """The model did not answer: the missing vectors are requested again."""
 
 
 def _halves(embedder: Embedder, texts: Texts, batch: pa.Buffer) -> Halves:

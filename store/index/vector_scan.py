@@ -1,18 +1,17 @@
 """
 Vector scan: the mapped vectors of the server, and the search for those nearest to a query.
 
-Every int8 row is looked at, or of very many only those whose binary codes are near the query's;
-where a filter leaves few, these alone. The filter holds before any cut. The best few are then
-weighed by their half-precision rows, so what comes back is ordered as the floats themselves would
-order it.
+Every int8 row is scanned, or of very many only those whose binary codes are near the query's; if a
+filter leaves few, only these. The filter is applied before any cut. The best few are then weighed
+by their half-precision rows, so the results are ordered as the floats themselves would order them.
 
 An int8 row has its largest number at 127, and a scale turns it back. A binary code has 512 bits of
-a vector: on which side of the middle it lies in each of 512 directions. Two vectors differ in about
-as many bits as the angle between them says (Charikar 2002), so of a million rows the few per cent
-with the fewest differences hold the nearest ones, and finding them reads a fraction of what the
-int8 rows are. The directions are those of a Hadamard matrix under random signs (Ailon and Chazelle
-2009); the middle is that of a part's own rows. All is counted in whole numbers that 32-bit floats
-hold exactly, so the bits are the same everywhere.
+a vector: its side of the middle in each of 512 directions. The number of bits in which two vectors
+differ is about proportional to their angle (Charikar 2002), so of a million rows the few per cent
+with the fewest differences include the nearest ones, and finding them reads a fraction of the int8
+rows' bytes. The directions are those of a Hadamard matrix under random signs (Ailon and Chazelle
+2009); the middle is that of a part's own rows. All arithmetic is in whole numbers that 32-bit
+floats represent exactly, so the bits are the same everywhere.
 """
 
 import os
@@ -80,7 +79,7 @@ def half_dots(query: Floats, rows: Halves) -> Floats:
     if cdist is None:
         products: Floats = rows.astype(np.float32) @ query
         return products
-    # the kernel wants both sides alike: what halves leave of the query is a second query
+    # the kernel needs one type on both sides: the query's rounding error is a second query
     asked = np.zeros((2, len(query)), np.float16)
     asked[0] = query
     asked[1] = query - asked[0]
@@ -95,9 +94,9 @@ Words = npt.NDArray[np.uint64]
 Differences = npt.NDArray[np.uint16]
 
 _GRAINS = 4_096  # of a number between 0 and 1
-_PROJECTED = 8_192  # rows whose directions are held: 16 MB
-_SAMPLED = 8  # every so manieth row tells the middle
-_CODE_BLOCK = 65_536  # rows at a time: what is done for each word stays in the second cache
+_PROJECTED = 8_192  # rows whose directions are in memory: 16 MB
+_SAMPLED = 8  # the middle is computed from every 8th row
+_CODE_BLOCK = 65_536  # rows at a time: the work for each word stays in the second cache
 
 
 def binary_codes(halves: Halves) -> Words:
@@ -164,13 +163,13 @@ def vector_matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
 Places = npt.NDArray[np.int64]
 
 _UNKNOWN = Calibration()
-_RESCORED = 40  # at least so many are weighed by their halves, and four for each that is wanted
-_ROUGH = 0.01  # by so much a cosine of int8 rows may be wrong
-_FEW = 4_096  # documents: where no more pass, their halves are looked at and nothing else
+_RESCORED = 40  # the least number weighed by their halves; else four for each requested
+_ROUGH = 0.01  # the greatest error of a cosine of int8 rows
+_FEW = 4_096  # documents: if no more pass, only their halves are read
 # one in so many has signs near enough for a look at its int8 row: of a million memories' vectors,
 # the lexical embedder's, .99 of the nearest ten are among them; of a sentence model's, all
 _SIGNED = 64
-_STRIDE = 17  # every so manieth row tells how near the nearest signs are
+_STRIDE = 17  # the distance of the nearest signs is estimated from every 17th row
 _SCAN_BLOCK = 8_192  # rows whose products stay in the processor's cache
 
 
@@ -180,7 +179,7 @@ class PartRows(msgspec.Struct, frozen=True):
     vectors: Bytes
     scale: Floats
     halves: Halves
-    bits: tuple[Words, ...] = ()  # by word, [n] each; none where there are few rows
+    bits: tuple[Words, ...] = ()  # by word, [n] each; none with few rows
 
     @classmethod
     def of(
@@ -199,7 +198,7 @@ class PartRows(msgspec.Struct, frozen=True):
         return len(self.vectors)
 
     def not_unit(self) -> Places:
-        """Return the rows that are neither zero nor of length 1, or not what their halves are."""
+        """Return the rows that are neither zero nor of length 1, or differ from their halves."""
         found = []
         for start in range(0, len(self), _SCAN_BLOCK):
             halves = self.halves[start : start + _SCAN_BLOCK].astype(np.float32)
@@ -242,7 +241,7 @@ class VectorRows:
         return self.starts[-1]
 
     def floats(self, row: int) -> Floats:
-        """Return one row as floats, of about length 1; zeros where it has no vector."""
+        """Return one row as floats, of about length 1; zeros if it has no vector."""
         floats: Floats = self.gather(np.array([row]))[0].astype(np.float32)
         return floats
 
@@ -258,7 +257,7 @@ class VectorRows:
         return found
 
     def split(self, rows: Places) -> Iterator[tuple[PartRows, slice, Places]]:
-        """Yield each part that holds some of the rows, which ascend: which, and where in it."""
+        """Yield each part with some of the ascending rows, their slice and their places in it."""
         bounds = np.searchsorted(rows, self.starts).tolist()
         for part, start, first, end in zip(
             self.parts, self.starts, bounds[:-1], bounds[1:], strict=False
@@ -280,7 +279,7 @@ class VectorRows:
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """One query's cosines with the rows, as far as they are asked for."""
+    """One query's cosines with the rows, computed on demand."""
 
     rows: VectorRows
     query: Floats
@@ -291,7 +290,7 @@ class Scan(msgspec.Struct, frozen=True):
         Of equals the newer one comes first; a cosine is more than `above`.
         """
         docs, rough = self._candidates(mask, max(_RESCORED, 4 * k), above - 2 * _ROUGH)
-        if rough is not None:  # what is surely none of them is not weighed
+        if rough is not None:  # rows that are surely not among them are not weighed
             docs = docs[rough >= max([above - _ROUGH, *(rough[k - 1 : k] - 2 * _ROUGH)])]
         return self.weigh(docs, k, above=above)
 
@@ -305,7 +304,7 @@ class Scan(msgspec.Struct, frozen=True):
     def _candidates(
         self, mask: Mask | None, count: int, above: float
     ) -> tuple[Docs, Floats | None]:
-        """Return the documents among which the best are: `count`, or all where they are few.
+        """Return the documents among which the best are: `count`, or all if there are few.
 
         With `count` of them come their rough cosines, all over `above`, and they are best first.
         """
@@ -331,7 +330,7 @@ class Scan(msgspec.Struct, frozen=True):
         return near[best], scores[best]
 
     def _nearest_codes(self, mask: Mask | None, count: int) -> Docs:
-        """Return about `count` documents or more whose signs differ least, ascending."""
+        """Return about `count` documents or more with the fewest differing signs, ascending."""
         code = query_code(self.query)
         differ = np.empty(len(self.rows), np.uint16)
 
@@ -371,10 +370,10 @@ THREADS = min(4, os.cpu_count() or 1)  # memory gives no more than that
 
 
 def parallel_scan(work: Callable[[T], None], items: Sequence[T]) -> None:
-    """Do some work on each item, on several processors; raise what the first failing one raised.
+    """Do some work on each item, on several processors; raise the exception of the first failure.
 
-    The work must be numpy's, which lets go of Python's lock. The asking thread takes its share, so
-    many askers at once wait for no one.
+    The work must be numpy's, which releases the GIL. The calling thread takes its share, so that
+    many callers at once do not wait for each other.
     """
     shares = [share for number in range(THREADS) if (share := items[number::THREADS])]
     others = [_pool().submit(_one_by_one, work, share) for share in shares[1:]]

@@ -1,14 +1,14 @@
 """
 The projection `vectors`: a vector for each memory.
 
-`rows` has the hash of the text that a vector is of, and the vector in half precision; zeros both
-where a memory is forgotten or has none yet. `codes` has the same vectors as int8 with a scale,
-which follow from the halves: what the server scans; `signs`, of many memories only, has 512 bits
-of each, which tell it where to look. They lie in parts of fixed ranges of documents:
-only the ranges in which a text changed are made again, and no text is embedded twice. `calibration`
-says what a cosine of the model is worth.
+`rows` has the hash of each vector's text and the vector in half precision, both zero if a memory is
+forgotten or has no vector yet. `codes` has the same vectors as int8 with a scale, derived from the
+halves, for the server's scan; `signs`, only with many memories, has 512 bits of each, which select
+the rows to scan. They are stored in parts of fixed ranges of documents: only the ranges with a
+changed text are made again, and no text is embedded twice. `calibration` has the scale of the
+model's cosines.
 
-A model that does not answer loses nothing: the texts it owes a vector are listed in `missing`, and
+If a model does not answer, nothing is lost: the texts without a vector are listed in `missing`, and
 the next build asks for them again.
 """
 
@@ -41,7 +41,7 @@ from store.memories.table import indexed_texts
 from store.snapshots.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
 
 PART = 65_536  # documents of a part
-SIGNED_FROM = 4 * PART  # documents from which on a scan of the signs comes before that of the codes
+SIGNED_FROM = 4 * PART  # documents; from this number on the signs are scanned before the codes
 CALIBRATION = pa.schema(
     [
         ("unrelated", pa.float64()),
@@ -110,20 +110,20 @@ def _schemas(width: int) -> Mapping[str, pa.Schema]:
 
 
 def text_hashes_of(columns: pa.Table) -> Hashes:
-    """Return the hash of each memory's text, in order; zeros where it is forgotten."""
+    """Return the hash of each memory's text, in order; zeros if it is forgotten."""
     wanted = text_hashes.column_hashes(columns.column("text_hash")).copy()
     wanted[is_forgotten(columns)] = 0
     return wanted
 
 
 def is_forgotten(columns: pa.Table) -> npt.NDArray[np.bool_]:
-    """Return which memories nobody finds, in order."""
+    """Return a mask of the memories in an `UNSEEN` state, [rows]."""
     unseen = [STATES.index(state) for state in UNSEEN]
     return np.isin(columns.column("state").to_numpy(), unseen)
 
 
 def distinct_texts(tables: Tables) -> list[str]:
-    """Return what is embedded of the tables of memories, each text once."""
+    """Return the embedded texts of the tables of memories, each once."""
     wanted = text_hashes_of(tables["columns"])
     is_first = text_hashes.first_places(wanted) == np.arange(len(wanted))
     chosen = np.flatnonzero(is_first & text_hashes.has_text(wanted))
@@ -133,10 +133,10 @@ def distinct_texts(tables: Tables) -> list[str]:
 def embed_missing(
     embedder: Embedder, of_memories: Tables, before: Iterable[pa.Table], inputs: Inputs
 ) -> Iterator[tuple[int, int]]:
-    """Embed into the journal what the tables of memories lack among the `before` rows, for the
-    build that will need it; yield after each batch how many texts are done, and of how many.
+    """Embed into the journal the texts of the tables of memories that are not in the `before` rows,
+    for the build that will need them; after each batch yield the done and the total number.
 
-    Raise EmbedderError where the model does not answer.
+    Raise EmbedderError if the model does not answer.
     """
     known = vector_cache(inputs, before)
     plan = _plan(text_hashes_of(of_memories["columns"]), known, 0)
@@ -150,10 +150,10 @@ def embed_missing(
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """Where the vector of each memory comes from, [n] each; the parts in which one changed.
+    """The source of each memory's vector, [n] each, and the parts with a changed one.
 
-    `source` is a place among the known vectors. Who has none has in `first` the first memory of the
-    same text, which is embedded; -1 in both: forgotten.
+    `source` is a place among the known vectors. For a memory without one, `first` is the first
+    memory of the same text, which is embedded; -1 in both: forgotten.
     """
 
     wanted: Hashes
@@ -163,8 +163,8 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 def _plan(wanted: Hashes, known: VectorCache, before: int) -> _Plan:
-    """Return the plan of the memories whose texts have such hashes; the first known are of the
-    `before` first of them, as an earlier build left them.
+    """Return the plan of the memories whose texts have these hashes; the first known vectors are
+    those of the `before` first memories, from an earlier build.
     """
     count, was, before = len(wanted), before, min(len(wanted), before)
     is_same = np.zeros(count, np.bool_)
@@ -201,7 +201,7 @@ def _fresh(
 
 
 def _slice(table: pa.Table, documents: Places) -> pa.Table:
-    """Return what the texts of some memories of one part are made of."""
+    """Return the text fields of some memories of one part."""
     start = int(documents[0])
     near = table.select(TEXT_FIELDS).slice(start, int(documents[-1]) - start + 1)
     return near if len(near) == len(documents) else near.take(pa.array(documents - start))
@@ -209,7 +209,7 @@ def _slice(table: pa.Table, documents: Places) -> pa.Table:
 
 class _MadePart(msgspec.Struct, frozen=True):
     tables: Mapping[str, pa.Table]
-    missing: Places  # memories whose text was to be embedded, and was not
+    missing: Places  # memories whose text could not be embedded
 
 
 def _make_part(

@@ -1,1 +1,1 @@
-"""The queue of a tenant: what was accepted to be recorded, and is not in the log yet."""
+"""The queue of a tenant: memories accepted for recording that are not in the log yet."""

@@ -1,5 +1,5 @@
 """
-Batch: memories or turns of a conversation as they wait in the queue: checked, redacted, with ids.
+Batch: memories or turns of a conversation as they are queued: checked, redacted, with ids.
 
 The id of a memory follows from its job's id and its place, unless its draft brings one. So a batch
 that is recorded again, wholly or from somewhere in the middle, adds nothing twice: the log knows.
@@ -22,9 +22,9 @@ from store.redaction import redact
 MAX_ITEMS = 10_000
 
 Role = Literal["user", "assistant", "tool", "system"]
-# a tool's output gives no orders; nor does a prompt that its host wrote, which nobody said here
+# a tool's output gives no orders; nor does a system prompt, which is not the user's
 _TRUST: dict[Role, Trust] = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
-_ULID_TIME = 10  # the characters of an id that tell its moment
+_ULID_TIME = 10  # the characters of an id that encode its moment
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,14 +37,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """An item that makes no memory, by its place in the batch, and why."""
+    """An item refused as a memory, by its place in the batch, and the reason."""
 
     item: int
     reason: str
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A memory that waits: the event that is to record it, as the log will keep it."""
+    """A pending memory: the event that will record it, as the log will store it."""
 
     place: int
     id: str
@@ -60,13 +60,13 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
         return Event(self.id, at, self.body, self.id, *whose, author=self.author)
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before any threads start: msgspec 0.22 crashes if two use a new type at once
 _items = msgspec.json.Decoder(tuple[Item, ...])
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """`ids` are those of all items, None for a refused one; `body` is what waits of them, `turns`
-    of a conversation among it.
+    """`ids` are those of all items, None for a refused one; `body` holds the pending items, `turns`
+    is the number of conversation turns among them.
     """
 
     ids: tuple[str | None, ...]
@@ -76,15 +76,14 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> bytes:
-        """What two batches that say the same have in common."""
+        """A digest that is equal for batches with the same content."""
         return sha256(self.body + msgspec.json.encode(self.refused)).digest()
 
 
 def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Draft] = ()) -> Batch:
-    """Return drafts as they wait, those of `memories` before those of turns; junk is left out and
-    said so.
+    """Return drafts as they are queued, those of `memories` before those of turns; junk is refused.
 
-    Raise InvalidInput, naming the item, for what is no memory at all: too large, a wrong project.
+    Raise InvalidInput, naming the item, for an invalid memory: too large, a wrong project.
     """
     items: list[Item] = []
     refused: list[Refused] = []
@@ -95,7 +94,7 @@ def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Dra
             refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
             continue
         except InvalidInput as error:
-            first = len(memories)  # of the turns
+            first = len(memories)  # index of the first turn
             path = f"memories[{place}]" if place < first else f"turns[{place - first}]"
             raise type(error)(f"{path}: {error}") from error
         assert isinstance(event.body, Recorded)
@@ -133,7 +132,7 @@ def turn_drafts(
 
 
 def batch_events(body: bytes, at: int) -> list[tuple[int, Event]]:
-    """Return the events that a body holds, each with the place of its item."""
+    """Return the events in a body, each with the place of its item."""
     return [(item.place, item.event(at)) for item in _items.decode(body)]
 
 
@@ -143,5 +142,5 @@ def drop_memories(body: bytes, memories: Collection[str]) -> bytes:
 
 
 def memory_id(job: str, place: int) -> str:
-    """Return the id of the memory that an item of a job becomes."""
+    """Return the id of the memory made from an item of a job."""
     return job[:_ULID_TIME] + derived_id(0, "ingest", job, str(place))[_ULID_TIME:]

@@ -1,9 +1,9 @@
 """
 The job queue: accepted batches of one tenant, leased and recorded in its log.
 
-What must stay true: `accept` returns only after COMMIT with `synchronous=FULL`, and what it wrote
-was redacted before. A job has one holder at a time: a lease, which ends by itself where its holder
-does. Any number of processes may accept and lease; each change is one `BEGIN IMMEDIATE`.
+Invariants: `accept` returns only after COMMIT with `synchronous=FULL`, and its batch was redacted
+before. A job has one holder at a time: a lease, which ends by itself if its holder does. Any number
+of processes may accept and lease; each change is one `BEGIN IMMEDIATE`.
 """
 
 import os
@@ -38,9 +38,9 @@ from store.log.events import Event
 from store.log.log_file import BUSY_TIMEOUT_MS, Row
 from store.redaction import redact
 
-MOST_JOBS = 512  # that wait: more is more than is ever worked off soon
-MOST_BYTES = 256 << 20  # of what waits
-KEPT_US = 7 * 86_400_000_000  # a job that is done, for those who ask what became of it
+MOST_JOBS = 512  # pending ones: more are never worked off soon
+MOST_BYTES = 256 << 20  # of pending batches
+KEPT_US = 7 * 86_400_000_000  # a finished job, for callers that ask for its outcome
 MOST_KEPT = 10_000
 _LONGEST = 500  # characters of an error
 
@@ -62,11 +62,11 @@ class Queue:
         self._file.close()
 
     def accept(self, id_: str, at: int, batch: Batch, key: str = "") -> tuple[Job, bool]:
-        """Keep a batch as a job; return it, and whether it is new: the same id is the same job.
+        """Store a batch as a job; return it, and whether it is new: the same id is the same job.
 
         `key` is the beginning that the ids of one idempotency key share. Raise IdempotencyMismatch
-        where a job of that key, or this id, holds something else, QueueFull where too much waits,
-        and LogBusy, LogFull or LogReadOnly as the disk says.
+        if a job of that key, or this id, has other contents, QueueFull if too much is pending, and
+        LogBusy, LogFull or LogReadOnly for disk errors.
         """
         with self._file.transaction() as connection:
             if key and read_rows(connection, _ANOTHER, key, f"{key}~", id_):
@@ -110,16 +110,16 @@ class Queue:
         return [job_from_row(row) for row in rows]
 
     def counts(self) -> dict[State, int]:
-        """Return how many jobs there are of each state."""
+        """Return the number of jobs in each state."""
         counts: dict[State, int] = dict(
             self._file.read("SELECT state, count(*) FROM jobs GROUP BY state")
         )
         return dict.fromkeys(STATES, 0) | counts
 
     def lease(self, owner: str, now: int) -> Lease | None:
-        """Take the oldest job that is due, or whose lease ended; None where there is none.
+        """Take the oldest job that is due, or whose lease ended; None if there is none.
 
-        One that was taken too often is dead instead: whoever took it ended each time.
+        A job that was taken too often is dead instead: each of its holders ended.
         """
         if not self._file.read(_DUE, now):  # most looks end here, and hold no lock
             return None
@@ -139,10 +139,10 @@ class Queue:
         return Lease(job, owner, left)
 
     def advance(self, lease: Lease, done: int, refused: Sequence[Refused], now: int) -> bool:
-        """Keep that the items below a place are done, and hold the lease anew.
+        """Record that the items below a place are done, and renew the lease.
 
-        Attempts count from there: what gets on is not what ends its holder. Return whether it was
-        still ours; where not another records the rest, and nothing twice.
+        Attempts count from there: a job that advances does not kill its holder. Return True if it
+        was still ours; if not, another process records the rest, and nothing twice.
         """
         to = "done = ?3, lease_until = ?4, attempts = 1"
         with self._file.transaction() as connection:
@@ -150,7 +150,7 @@ class Queue:
             return is_ours and self._refuse(connection, lease, refused)
 
     def finish(self, lease: Lease, refused: Sequence[Refused], now: int) -> bool:
-        """Keep that a job is done, and nothing of what waited; return whether it was still ours."""
+        """Record that a job is done, and drop its batch; return True if it was still ours."""
         to = (
             "state = 'done', done = items, body = x'', error = NULL, owner = NULL, "
             "lease_until = NULL, ended_at = ?3"
@@ -160,9 +160,9 @@ class Queue:
             return is_ours and self._refuse(connection, lease, refused)
 
     def fail(self, lease: Lease, text: str, now: int, chance: float) -> bool:
-        """Let a job wait for its next attempt, or be dead after the last; `chance` in [0, 1).
+        """Schedule a job's next attempt, or make it dead after the last; `chance` in [0, 1).
 
-        Return whether it was still ours.
+        Return True if it was still ours.
         """
         is_last = lease.job.attempts >= MOST_ATTEMPTS
         with self._file.transaction() as connection:
@@ -178,7 +178,7 @@ class Queue:
             )
 
     def release(self, lease: Lease) -> bool:
-        """Give a job back as it is, for us to end; that attempt does not count."""
+        """Give a job back unchanged, so that we can end; that attempt does not count."""
         with self._file.transaction() as connection:
             return self._update_leased(
                 connection,
@@ -187,7 +187,7 @@ class Queue:
             )
 
     def release_of(self, is_gone: Callable[[str], bool]) -> int:
-        """Give back the jobs of owners that are gone, before their lease ends; return how many."""
+        """Give back the jobs of ended owners, before their lease ends; return their number."""
         running = self._file.read("SELECT DISTINCT owner FROM jobs WHERE state = 'running'")
         owners = [owner for (owner,) in running if is_gone(owner)]
         if not owners:
@@ -220,9 +220,9 @@ class Queue:
     def erase(
         self, memories: Collection[str], quotes: Callable[[str], bool] = lambda _: False
     ) -> None:
-        """Drop what still waits of memories that were erased; the log has each of them already.
+        """Drop the pending items of erased memories; the log has each of them already.
 
-        What was said of a job, and `quotes` what was erased, goes too.
+        Error texts that quote an erased memory, according to `quotes`, go too.
         """
         if not self._file.exists:
             return
@@ -251,7 +251,7 @@ class Queue:
         self._file.settle()
 
     def newest_unread(self) -> int:
-        """Return the number of the newest job whose turns nobody looked at for facts; else 0."""
+        """Return the number of the newest job whose turns were not searched for facts; else 0."""
         rows = self._file.read(
             "SELECT number FROM jobs WHERE state = 'done' AND turns > 0 AND NOT parsed "
             "ORDER BY number DESC LIMIT 1"
@@ -259,16 +259,16 @@ class Queue:
         return int(rows[0][0]) if rows else 0
 
     def mark_read(self, number: int) -> None:
-        """Keep that facts were read out of the turns of the jobs up to a number."""
+        """Record that facts were extracted from the turns of the jobs up to a number."""
         with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE jobs SET parsed = 1 WHERE number <= ? AND state = 'done'", (number,)
             )
 
     def tidy(self, now: int) -> None:
-        """Drop jobs that were done long ago, and give back what the file does not need.
+        """Drop old finished jobs, and release unused space in the file.
 
-        Where there is nothing to do nothing is written.
+        Nothing is written if there is nothing to do.
         """
         if self._file.read(f"SELECT 1 FROM jobs WHERE {_OLD} LIMIT 1", now - KEPT_US, MOST_KEPT):
             with self._file.transaction() as connection:
@@ -283,7 +283,7 @@ class Queue:
     def _update_leased(
         self, connection: apsw.Connection, lease: Lease, to: str, *values: Value
     ) -> bool:
-        """Change a job that is still ours; return whether it was."""
+        """Change a job that is still ours; return True if it was."""
         return bool(
             read_rows(
                 connection,
@@ -296,7 +296,7 @@ class Queue:
     def _refuse(
         self, connection: apsw.Connection, lease: Lease, refused: Sequence[Refused]
     ) -> bool:
-        """Add to what a job that is ours had refused."""
+        """Add refused items to a job that is ours."""
         if refused:
             ((before,),) = read_rows(
                 connection, "SELECT refused FROM jobs WHERE id = ?", lease.job.id
@@ -320,8 +320,8 @@ _OLD = (
     "ORDER BY number DESC LIMIT 1 OFFSET ?2))"
 )
 _ANOTHER = "SELECT 1 FROM jobs WHERE id >= ? AND id < ? AND id != ? LIMIT 1"
-# later than any retry or lease lasts is a moment of a clock that was wrong: it is not waited for.
-# Who asks read the clock before it waited for the lock, so another's lease may be newer than `now`.
+# a time later than any retry or lease comes from a wrong clock: it is not waited for. The clock is
+# read before waiting for the lock, so another's lease may be newer than `now`.
 _LOCKED_US = BUSY_TIMEOUT_MS * 2_000
 _OVER = f"(lease_until <= ?1 OR lease_until > ?1 + {LEASE_US + _LOCKED_US})"
 _LONGEST_US = retry_us(MOST_ATTEMPTS, 0.0) + _LOCKED_US
@@ -338,7 +338,7 @@ _WORN_OUT = (
 
 
 def _check_room(connection: apsw.Connection, size: int) -> None:
-    """Raise QueueFull where no other job may wait."""
+    """Raise QueueFull if no other job may be queued."""
     ((jobs, size_waiting),) = read_rows(
         connection,
         "SELECT count(*), coalesce(sum(length(body)), 0) FROM jobs "
@@ -352,9 +352,9 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-# Recording: a leased job's memories go into the log, in small steps, each held before the next.
+# Recording: a leased job's memories go into the log, in small steps, the lease renewed after each.
 
-STEP = 100  # events a transaction: what recall has to lay over its snapshots in one go
+STEP = 100  # events a transaction: recall has to overlay as many on its snapshots at once
 
 
 def new_owner() -> str:
@@ -363,7 +363,7 @@ def new_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Tell whether an owner's process has ended; `new_owner` gave its name."""
+    """Return True if an owner's process has ended; `new_owner` gave its name."""
     return not lives(int(owner.partition("-")[0]))
 
 
@@ -375,11 +375,10 @@ def record_lease(
     *,
     on_step: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Record what is left of a job; return whether it was ours to the end.
+    """Record the rest of a job; return True if it was ours to the end.
 
-    `on_step` is asked after each step but the last whether to go on; where not the job is given
-    back. Raise LogError as the disk says: what was recorded until then stays, and a retry goes on
-    from there.
+    `on_step` is called after each step but the last; if it returns False, the job is given back.
+    Raise LogError for disk errors: recorded items stay, and a retry continues from there.
     """
     left = lease.left
     for start in range(0, len(left), STEP):
@@ -396,7 +395,7 @@ def record_lease(
 
 
 def _append(log: EventLog, items: Sequence[tuple[int, Event]]) -> list[Refused]:
-    """Append what the log takes; return what it does not, as an id that stands for another text."""
+    """Append the items; return those refused by the log, such as an id of another text."""
     try:
         log.append([event for _, event in items])
     except InvalidInput as error:

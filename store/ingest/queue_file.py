@@ -1,4 +1,4 @@
-"""The queue's file: its connection, its rows, and the jobs that these stand for."""
+"""The queue's file: its connection, its rows, and their jobs."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from store.log import log_file
 from store.log.events import Event
 from store.log.log_file import Row
 
-# A job: an accepted batch, its outcome, and when it is tried again.
+# A job: an accepted batch, its outcome, and the time of its next attempt.
 
 State = Literal["queued", "running", "done", "dead"]
 STATES: tuple[State, ...] = get_args(State)
@@ -30,10 +30,10 @@ _GROWS = 4  # times, from one retry to the next: 2, 8, 32 and 128 seconds
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch as the queue knows it; moments are microseconds UTC.
+    """A batch in the queue; times are microseconds UTC.
 
-    `done` counts the items that were looked at, `refused` those of them that make no memory. A dead
-    one was tried `MOST_ATTEMPTS` times, and waits for a person: `error` is why.
+    `done` counts the processed items, `refused` those of them that were refused. A dead job was
+    tried `MOST_ATTEMPTS` times and waits for a person: `error` is the reason.
     """
 
     number: int
@@ -57,14 +57,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The memory of each item, None where it was refused, and why those were."""
+    """The memory of each item, None if it was refused, and the reasons of refusals."""
 
     ids: tuple[str | None, ...]
     refused: tuple[Refused, ...]
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A job that is ours until its lease ends, and what of it is left to record, by place."""
+    """A job that is ours until its lease ends, and its remaining events, by place."""
 
     job: Job
     owner: str
@@ -72,16 +72,16 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def retry_us(attempts: int, chance: float) -> int:
-    """Return how long to wait after the last of so many attempts; `chance` is in [0, 1).
+    """Return the wait after so many attempts, in microseconds; `chance` is in [0, 1).
 
-    It grows fourfold, and up to half of it is left to chance: what failed together must not come
-    back together.
+    It grows fourfold, and up to half of it is left to chance, so that jobs that failed together do
+    not come back together.
     """
     longest: int = FIRST_RETRY_US * _GROWS ** (attempts - 1)
     return round(longest * (1 - chance / 2))
 
 
-APPLICATION_ID = 0x6D6E6D71  # "mnmq": the log's is another
+APPLICATION_ID = 0x6D6E6D71  # "mnmq": the log has another
 SCHEMA_VERSION = 1
 
 Value = str | bytes | int | None
@@ -93,7 +93,7 @@ COLUMNS = (
 
 
 def job_from_row(row: Sequence[Any]) -> Job:
-    """Return the job that a row of `COLUMNS` tells."""
+    """Return the job in a row of `COLUMNS`."""
     return Job(**dict(zip(Job.__struct_fields__, row, strict=True)))
 
 
@@ -117,7 +117,7 @@ def job_fields(job: Job) -> dict[str, Any]:
 class QueueFile:
     """The file at a path, opened when it is first needed. Threads may share it.
 
-    All raise LogBusy where others of the process, or another one, hold it for too long.
+    All methods raise LogBusy if other threads or processes hold it for too long.
     """
 
     def __init__(self, path: Path) -> None:
@@ -138,7 +138,7 @@ class QueueFile:
                 self._connection = None
 
     def read(self, sql: str, *values: Value) -> list[Row]:
-        """Return rows; there are none where there is no file, or one that was never finished."""
+        """Return rows; none if there is no file, or one that was never finished."""
         if not self.exists:
             return []
         with self._alone():
@@ -147,7 +147,7 @@ class QueueFile:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Hold the write lock of the file, made where there is none; all is done or nothing."""
+        """Hold the write lock of the file, made if missing; all is done or nothing."""
         with self._alone():
             connection = self._ours(make=True)
             assert connection is not None, "it was made"
@@ -155,7 +155,7 @@ class QueueFile:
                 yield connection
 
     def settle(self) -> None:
-        """Leave nothing in the write-ahead log, unless somebody else reads it just now."""
+        """Empty the write-ahead log, unless another process is reading it."""
         ahead = self.path.with_name(f"{self.path.name}-wal")
         with self._alone():
             connection = self._ours(make=False) if ahead.exists() else None
@@ -164,10 +164,10 @@ class QueueFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Be the one thread at the file; raise LogBusy where others are for too long.
+        """Hold the file in one thread; raise LogBusy if others hold it for too long.
 
-        Each of them may wait for a lock of another process as long: who comes after many would wait
-        for the sum.
+        Each of them may wait as long for a lock of another process: after many, the waits would add
+        up.
         """
         if not self._lock.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
             raise LogBusy(f"{self.path} is being written by others: try again")
@@ -178,8 +178,8 @@ class QueueFile:
             self._lock.release()
 
     def _ours(self, *, make: bool) -> apsw.Connection | None:
-        """Return our connection to the file that is there: its tenant may have been deleted since,
-        and another made of the same name. None where it was never finished and is not to be made.
+        """Return our connection to the current file: its tenant may have been deleted since, and
+        another made of the same name. None if it was never finished and `make` is False.
         """
         is_writable_again = self._is_only_read and not is_read_only(self.path)
         if self._connection is not None and (_inode(self.path) != self._inode or is_writable_again):
@@ -206,19 +206,19 @@ def _inode(path: Path) -> int | None:
 
 
 def _open_queue(path: Path, *, make: bool) -> apsw.Connection | None:
-    """Return a connection to the queue at a path, made where there is none; else None.
+    """Return a connection to the queue at a path, made if `make`; None if it was never finished.
 
-    Raise what SQLite says, LogForeign for another program's file, LogVersion for a later one's.
+    Raise SQLite's errors, LogForeign for another program's file, LogVersion for a later one's.
     """
     if make:
         log_file.create_file(path)
     connection = log_file.connect(path)
     try:
         if not make and not int(connection.pragma("user_version")):
-            connection.close()  # the disk was full when it was to be made
+            connection.close()  # the disk was full when it was made
             return None
         _prepare(connection, path)
-    except BaseException:  # an interrupt too: what was opened is closed, then it goes on
+    except BaseException:  # interrupts too: close the connection and pass them on
         connection.close()
         raise
     return connection
@@ -238,5 +238,5 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     if int(connection.pragma("user_version")) > SCHEMA_VERSION:
         raise LogVersion(f"{path} is of a newer mnemolog: upgrade mnemolog")
     connection.execute("PRAGMA synchronous = FULL")
-    # what was recorded may be erased from the log later: nothing of it is to stay here
+    # recorded items may be erased from the log later: no bytes of them may stay here
     connection.pragma("secure_delete", True)

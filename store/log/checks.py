@@ -1,7 +1,7 @@
 """
-Checks: what must hold of the log when events are appended to it, asked in their transaction.
+Checks: conditions on the log when events are appended to it, tested in their transaction.
 
-Nobody else can write between a check and the events it lets in, so of two that rest on the same
+No other writer can come between a check and the events it admits, so of two that rest on the same
 state one is refused. The caller passes the checks it needs; `refuse_erased` runs for every append.
 """
 
@@ -26,15 +26,15 @@ from store.log.log_file import Row
 
 Check = Callable[[apsw.Connection], None]  # raises one of our errors
 
-# a memory is what it was when it was shown or rated; in an order, for it is part of a statement
+# showing or rating a memory does not change it; sorted, as the names are part of a statement
 _NO_CHANGES = sorted(RECEIPTS | {"rated"})
 CHANGES = f"subject = ? AND kind NOT IN ({', '.join(map(repr, _NO_CHANGES))})"
 
 
 def require_unchanged(subject: str, seen: Collection[int], event: str | None = None) -> Check:
-    """Let events in while the newest change of a memory is one of those `seen`, by their seq.
+    """Admit events while the newest change of a memory is one of those `seen`, by their seq.
 
-    The `event` of that id is let in always where it is in the log already: it was carried out.
+    If the `event` with that id is already in the log, it is always admitted: it was carried out.
     Otherwise raise ChangedSince.
     """
 
@@ -50,7 +50,9 @@ def require_unchanged(subject: str, seen: Collection[int], event: str | None = N
 
 
 def alone(id_: str, beginning: str) -> Check:
-    """Let events in where no other id but `id_` begins so, else raise IdempotencyMismatch."""
+    """Admit events if no other id than `id_` begins with `beginning`, else raise
+    IdempotencyMismatch.
+    """
 
     def check(connection: apsw.Connection) -> None:
         if _has(connection, "id >= ? AND id < ? AND id != ?", beginning, beginning + "~", id_):
@@ -62,14 +64,14 @@ def alone(id_: str, beginning: str) -> Check:
 
 
 def refuse_erased(connection: apsw.Connection, events: Sequence[Event]) -> None:
-    """Raise NotFound where one of some new events tells of a memory that was erased.
+    """Raise NotFound if a new event is about an erased memory.
 
-    It takes no more words, of those either who read it before its erasing and write after.
+    It accepts no more events, not even from callers that read it before its erasure.
     """
     ids = {id_ for event in events for id_ in _reference_ids(event.id, event.subject, event.body)}
     if not ids:
         return
-    # an erased memory has no text, and no other is recorded without one
+    # only an erased memory has no text
     erased: list[Row] = connection.execute(
         "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?)) "
         "AND +kind = 'recorded' AND json_extract(body, '$.content') = '' LIMIT 1",
@@ -85,7 +87,7 @@ def erasure_message(id_: str) -> str:
 
 
 def _reference_ids(id_: str, subject: str, body: Body) -> Iterator[str]:
-    """Yield the ids of what an event tells of, but its own."""
+    """Yield the ids of the memories an event is about, except its own."""
     if isinstance(body, Erased):
         return
     if subject != id_:

@@ -1,8 +1,8 @@
 """
-What a caller may ask of a memory: checked here, then turned into events.
+Commands: requests to a memory, checked here, then turned into events.
 
-Every surface (CLI, HTTP, importers, jobs) goes through these functions, so a rule stands once. The
-log redacts secrets itself; here texts are checked and our own injected blocks are taken out.
+Every surface (CLI, HTTP, importers, jobs) goes through these functions, so each rule exists once.
+The log redacts secrets itself; here texts are checked and our own injected blocks removed.
 """
 
 import re
@@ -48,13 +48,13 @@ from store.text import frame
 
 MAX_CONTENT = 64 * 1024  # characters; a longer text is a document, not a memory
 MAX_METADATA = 32 * 1024  # bytes of JSON
-MAX_DEPTH = 32  # of metadata: what walks it later must not run out of stack
+MAX_DEPTH = 32  # of metadata: recursive readers must not run out of stack
 MAX_VALUES = 1_000  # in metadata, at all depths
 MAX_TAGS, MAX_TAGS_BYTES = 100, 8 * 1024  # of a memory, together
-MAX_SOURCES = 1_000  # memories that one was made of
+MAX_SOURCES = 1_000  # source memories of one memory
 MAX_VALUE = 8 * 1024  # bytes of a keyed fact's value
 MAX_REASON = 8 * 1024  # bytes
-MAX_QUESTION = 2_000  # characters of a pinned question; a receipt keeps as many
+MAX_QUESTION = 2_000  # characters of a pinned question; a receipt stores as many
 BATCH = 500  # events a transaction: one fsync for many, and no writer waits long
 
 _SIDE_TEXTS = ("context", "action", "result")
@@ -62,7 +62,7 @@ _PLACEHOLDERS = frozenset(
     "todo tbd n/a na none null undefined test testing asdf foo bar placeholder lorem ipsum "
     "hello hi ok okay yes no thanks done xxx ... - example string text content memory".split()
 )
-_LEAST_TYPED = 4  # letters of an id that may hold a typing error
+_LEAST_TYPED = 4  # letters of an id that may contain a typing error
 _REPEATED = re.compile(r"(.)\1*", re.DOTALL)
 
 
@@ -86,15 +86,15 @@ _AUTHOR_OF: Mapping[Trust, Author] = {
 
 
 def author_of(sender: Author, trust: Trust) -> Author:
-    """Return who wrote a text that a sender says to be somebody's word: the lower of the two.
+    """Return the author of a text from its sender and the claimed trust: the lower of the two.
 
-    Every door decides by this: only a person's own door makes a text `typed`.
+    Every entry point decides by this: only a person's own makes a text `typed`.
     """
     return max(sender, _AUTHOR_OF[trust], key=AUTHORS.index)
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What became of many drafts."""
+    """The outcome of recording many drafts."""
 
     added: int = 0
     known: int = 0
@@ -104,8 +104,8 @@ class Counts(msgspec.Struct, frozen=True):
 def memory_event(draft: Draft, now: int) -> Event:
     """Return the event that records a draft, without writing it.
 
-    Raise JunkText for a text that is worth no memory, InvalidName for a project's name, and
-    InvalidInput for one that is too large.
+    Raise JunkText for a text not worth a memory, InvalidName for a project's name, and InvalidInput
+    for one that is too large.
     """
     if draft.made is not None:
         raise InvalidInput("`made` is for jobs to say: leave it out")
@@ -135,7 +135,7 @@ def memory_event(draft: Draft, now: int) -> Event:
 
 
 def _side_text(name: str, text: str | None) -> str | None:
-    """Return what goes beside the content without our own blocks; None stays None."""
+    """Return a text that accompanies the content without our own blocks; None stays None."""
     clean = None if text is None else frame.strip(text)
     if clean is not None and len(clean) > MAX_CONTENT:
         raise InvalidInput(f"{name} is over {MAX_CONTENT} characters")
@@ -148,7 +148,7 @@ def _check_bytes(name: str, text: str | None, most: int) -> None:
 
 
 def limit_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the first of some tags, each once: as many as a memory may have."""
+    """Return the first tags, each once: as many as a memory may have."""
     first: list[str] = []
     size = 0
     for tag in dict.fromkeys(tags):
@@ -193,7 +193,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 
 def _values(value: object) -> int:
-    """Return how many values metadata holds, at all depths."""
+    """Return the number of values in metadata, at all depths."""
     if not isinstance(value, dict | list):
         return 1
     return sum(map(_values, value.values() if isinstance(value, dict) else value))
@@ -245,8 +245,8 @@ def import_drafts(
     on_progress: Callable[[int], None] = lambda done: None,
     on_refused: Callable[[str], None] = lambda reason: None,
 ) -> Counts:
-    """Record drafts that carry ids, and events of sessions, in transactions of `BATCH`; what is
-    there already is left alone.
+    """Record drafts with ids, and events of sessions, in transactions of `BATCH`; existing ones are
+    left alone.
 
     A draft that fails the quality bar is counted as refused and stops nothing.
     """
@@ -287,8 +287,8 @@ def archive(log: EventLog, id_: str, now: int, reason: str | None = None) -> Eve
 def restore(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
     """Make a forgotten, archived, superseded or expired memory current again.
 
-    Raise Conflict for one that a job made of what was erased, which says what that said, and for
-    one whose plan was undone.
+    Raise Conflict for a memory that a job made from an erased one, since it repeats its text, and
+    for one whose plan was undone.
     """
     return _tell(log, id_, Restored(reason=reason), now)
 
@@ -305,16 +305,16 @@ def revise(
     trust: Trust = "user",
     author: Author | None = None,
 ) -> Event:
-    """Replace the fields that `changes` sets; the log keeps what they were.
+    """Replace the fields that `changes` sets; the log keeps their old values.
 
-    A text that another wrote is trusted no more than he is.
+    A text by another author is trusted no more than that author.
     """
     event = change_event(log, id_, changes, now, trust=trust, author=author)
     return log.append([event])[0].event
 
 
 def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = None) -> Event:
-    """Let `by` take the place of `id_`; raise NotFound where either is unknown."""
+    """Let `by` take the place of `id_`; raise NotFound if either is unknown."""
     return _tell(log, id_, Superseded(by=by, reason=reason), now)
 
 
@@ -333,13 +333,13 @@ def change_event(
     trust: Trust = "user",
     author: Author | None = None,
 ) -> Event:
-    """Return the event that changes a memory, without writing it; `trust` says whose word it is,
-    `author` who wrote it.
+    """Return the event that changes a memory, without writing it; `trust` is the trust in the
+    sender, `author` the author of the text.
 
-    Raise NotFound where the memory, or another that the change names, is unknown or was erased,
-    Conflict where a plan recorded it that was undone, since nothing can be said of what counts no
-    more, and for a `Restored` of what a job made of an erased one, InvalidInput for a revision of
-    an episode, and it or JunkText for one that `memory_event` would not take either.
+    Raise NotFound if the memory, or another that the change names, is unknown or was erased,
+    Conflict if the memory was recorded by an undone plan, since it no longer counts, and for a
+    `Restored` of a memory that a job made from an erased one, InvalidInput for a revision of an
+    episode, and it or JunkText for a revision that `memory_event` would refuse too.
     """
     first = _must_know(log, id_)
     if not isinstance(change, Pinned | Linked):
@@ -386,10 +386,10 @@ def rate(
     reason: str | None = None,
     trust: Literal["user", "agent"] = "user",
 ) -> Event:
-    """Say whether a memory helped, or all that a recall brought, by the id of its receipt.
+    """Rate a memory, or all results of a recall by the id of its receipt.
 
-    The verdict goes from -1 (harmful) to 1 (decisive). Only a person or an agent says so: what a
-    tool or the web said rates nothing. Raise NotFound for an id that is neither.
+    The verdict goes from -1 (harmful) to 1 (decisive). Only a person or an agent can rate:
+    statements of tools and the web do not count. Raise NotFound for an id that is neither.
     """
     return log.append([rating_event(log, id_, verdict, now, reason, trust)])[0].event
 
@@ -440,7 +440,7 @@ def expectation_event(
 def resolve(log: EventLog, prefix: str) -> str:
     """Return the one memory whose id starts with `prefix`; people type the first few letters.
 
-    Raise NotFound where none does, InvalidInput where several do.
+    Raise NotFound if there is none, InvalidInput if there are several.
     """
     return _only_match(log, prefix, ("recorded", "prompted"), "memory", "list")
 
@@ -448,7 +448,7 @@ def resolve(log: EventLog, prefix: str) -> str:
 def resolve_rated(log: EventLog, prefix: str) -> str:
     """Return the one memory or receipt of a recall whose id starts with `prefix`.
 
-    Raise NotFound where none does, InvalidInput where several do.
+    Raise NotFound if there is none, InvalidInput if there are several.
     """
     kinds = ("recorded", "prompted", "recalled")
     return _only_match(log, prefix, kinds, "memory or recall", "pending")
@@ -457,7 +457,7 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
 def resolve_recall(log: EventLog, prefix: str) -> str:
     """Return the one receipt of a recall whose id starts with `prefix`.
 
-    Raise NotFound where none does, InvalidInput where several do.
+    Raise NotFound if there is none, InvalidInput if there are several.
     """
     return _only_match(log, prefix, ("recalled",), "recall", "receipts")
 
@@ -466,7 +466,7 @@ def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
     """Return the id of the one memory whose id starts with `prefix`, else of the one event of any
     kind; and whether it is a memory's.
 
-    Raise NotFound where none does, InvalidInput where several do.
+    Raise NotFound if there is none, InvalidInput if there are several.
     """
     is_memory = bool(prefix and log.ids_with_prefix(prefix, 1))
     kinds = ("recorded", "prompted") if is_memory else tuple(KINDS)
@@ -484,9 +484,9 @@ def _only_match(log: EventLog, prefix: str, kinds: Sequence[str], noun: str, com
 
 
 def _near_id(log: EventLog, prefix: str, kinds: Sequence[str]) -> str:
-    """Return " did you mean ...?" for an id with one wrong letter; "" where none is near.
+    """Return " did you mean ...?" for an id with one wrong letter; "" if none is near.
 
-    Of those that begin as its first half does, or its first third, a few hundred are looked at.
+    Up to 500 ids with the same first half, then the same first third, are compared.
     """
     if len(prefix) < _LEAST_TYPED:
         return ""
@@ -516,7 +516,9 @@ def _must_know(log: EventLog, id_: str) -> Event:
 
 
 def _find_erased_source(log: EventLog, recorded: Event) -> str | None:
-    """Return an erased memory that jobs made one of, or made of what they made of it; else None."""
+    """Return an erased memory that jobs made `recorded` from, directly or not; None if there is
+    none.
+    """
     waiting, visited = [recorded], {recorded.id}
     while waiting:
         body = waiting.pop().body
@@ -543,13 +545,13 @@ def change_goal(
 ) -> Event:
     """Change a goal; `due` joins its metadata. Raise NotFound, and InvalidInput for another kind.
 
-    It raises what a revision does, too.
+    It raises the errors of a revision, too.
     """
     bodies = [event.body for event in log.events_for(id_)]
     if bodies and not (isinstance(bodies[0], Recorded) and bodies[0].kind == "goal"):
         raise InvalidInput(f"{id_} is not a goal: `mnemolog list --kind goal` lists them")
     if due is not None:
-        metadata: dict[str, Any] = {}  # as it stands
+        metadata: dict[str, Any] = {}  # its current metadata
         for body in bodies:
             if isinstance(body, Recorded | Revised) and body.metadata is not None:
                 metadata = body.metadata

@@ -1,8 +1,8 @@
 """
-Compaction: old receipts give their bodies up to a segment, and the log's file gets smaller.
+Compaction: move the bodies of old receipts to a segment, and shrink the log's file.
 
-The order is what makes it safe: a segment is whole on the disk before the rows are blanked, in one
-transaction that names it too. Whatever ends it in between, every event reads as before.
+The order makes it safe: a segment is whole on the disk before the rows are blanked, in one
+transaction that also lists it. If it is interrupted anywhere, every event reads as before.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from store.log.event_log import EventLog
 from store.log.log_file import Row
 from store.log.rows import BODY, PUT_AWAY, decode_row
 
-# What is told once and then only counted. Plans, drafts and judgements may be asked for any day,
-# and what a turn told is a memory.
+# Events that are reported once and then only counted. Plans, drafts and judgements may be needed
+# any day, and the events of a turn are a memory.
 KINDS = ("called", "followed", "outcome", "recalled", "surfaced")
 AFTER_DAYS = 90
 MOST = 20_000  # events a segment: a transaction of this size holds writers up for half a second
@@ -29,9 +29,10 @@ _DAY = 86_400_000_000  # microseconds
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """What was put away, or would be. `bytes` are those of the bodies, then of the log's file.
+    """The archived events, or those that would be. `bytes` is the size of the bodies; then come the
+    sizes of the log's file, before and after.
 
-    `is_settled` is False where others held the file, which shrinks the next time.
+    `is_settled` is False if others held the file, which shrinks the next time.
     """
 
     events: int
@@ -43,17 +44,18 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Compacted:
-    """Put away the receipts up to a seq that are older than AFTER_DAYS; return what was done.
+    """Archive the receipts up to a seq that are older than AFTER_DAYS; return the result.
 
-    `until` is what was built last, so that no build and no answer has to read them again. Raise
-    LogBusy where another process compacts or erases, or LogFull; what was done until then stays.
+    `until` is the seq of the last build, so that no build and no answer has to read them again.
+    Raise LogBusy if another process compacts or erases, or LogFull; segments written until then
+    stay.
     """
     if dry_run:
         rows = [row for some in _old(log, until, now) for row in some]
         events = len(rows) if len(rows) >= LEAST else 0
         return Compacted(events, sum(len(row[BODY].encode()) for row in rows) if events else 0)
     folder = segments.folder_of(log.path)
-    log.settle()  # what waits in the write-ahead log is of its size too
+    log.settle()  # the write-ahead log counts towards its size
     before = log.path.stat().st_size
     events, size, names = 0, 0, []
     with alone(log.path):
@@ -62,7 +64,7 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
             if len(rows) < LEAST and not events:
                 break
             for row in rows:
-                decode_row(row)  # what is damaged is to be found here, and stay where it is
+                decode_row(row)  # damage must be found here, and stay where it is
             segment = segments.write(folder, rows)
             log.rewrite([(row, PUT_AWAY) for row in rows], adding=[segment])
             events, size = events + len(rows), size + sum(len(row[BODY].encode()) for row in rows)
@@ -73,10 +75,10 @@ def compact(log: EventLog, until: int, now: int, *, dry_run: bool = False) -> Co
 
 @contextmanager
 def alone(log: Path) -> Iterator[None]:
-    """Hold what only one may who rewrites the log, or writes what lies below `cold`.
+    """Hold the lock for rewriting the log or writing below `cold`.
 
-    Raise LogBusy where another does, another LogError where the disk does not take what the block
-    writes beside the log.
+    Raise LogBusy if another process holds it, another LogError if the disk does not take the
+    block's writes beside the log.
     """
     try:
         with (
@@ -89,7 +91,7 @@ def alone(log: Path) -> Iterator[None]:
 
 
 def _old(log: EventLog, until: int, now: int) -> Iterator[list[Row]]:
-    """Yield the rows that are to be put away, a segment's at a time."""
+    """Yield the rows to archive, a segment's at a time."""
     kinds = ", ".join(f"'{kind}'" for kind in KINDS)
     after = 0
     while rows := log.select_rows(

@@ -1,8 +1,8 @@
 """
-Connections: the two that an open log has, and the opening of a log that could not be opened before.
+Connections: the two connections of an open log, and retrying a log that could not be opened.
 
-One writes, a thread at a time; the other reads, so that nobody who reads waits for a write, nor for
-the lock of one.
+One writes, a thread at a time; the other reads, so that readers never wait for a write or for the
+lock of one.
 """
 
 import threading
@@ -27,7 +27,7 @@ from store.log.log_file import Row
 
 
 class Connections:
-    """Those of one log. Threads may share it; close it."""
+    """The connections of one log. Threads may share it; close it."""
 
     writer: apsw.Connection
     _reader: apsw.Connection
@@ -37,9 +37,9 @@ class Connections:
     ) -> None:
         """Open the log at `path`, made first if `create`; raise as EventLog does.
 
-        With `waits` it is no error that a log cannot be opened now: whoever reads is told why,
-        until `try_again`, or who writes, finds it mended. With `until` nobody can write, and no
-        event with a greater seq is read.
+        With `waits` it is no error that a log cannot be opened now: readers get the reason until
+        `try_again` or a writer succeeds. With `until` the log cannot be written, and no event with
+        a greater seq is read.
         """
         self.path, self.until = path, until
         self._writing, self._reading = threading.Lock(), threading.Lock()
@@ -66,10 +66,10 @@ class Connections:
 
     @contextmanager
     def lock_writer(self) -> Iterator[apsw.Connection]:
-        """Be the one thread that writes; raise LogBusy where others do for too long.
+        """Hold the writing connection in one thread; raise LogBusy if others hold it for too long.
 
-        Each of them may wait for a lock of another process as long: who comes after many would wait
-        for the sum.
+        Each of them may wait as long for a lock of another process: after many, the waits would add
+        up.
         """
         if self.until is not None:
             raise LogReadOnly("the past cannot be changed: record it as of now")
@@ -84,13 +84,13 @@ class Connections:
             self._writing.release()
 
     def show_until(self, seq: int) -> None:
-        """Let another event be the last that is read."""
+        """Change the last visible event."""
         self.until = seq
         with self._reading, log_file.translate_errors(self.path):
             log_file.show_until(self._reader, seq)
 
     def try_again(self) -> None:
-        """Open a log that could not be opened; raise what stands in the way still."""
+        """Open a log that could not be opened; raise the error if it still cannot."""
         if self._why_not is None:
             return
         with self._writing:
@@ -130,7 +130,7 @@ class Connections:
                 raise NotFound(f"no log at {path}: run `mnemolog init` first")
             salvage.keep_orphaned(path)
             is_only_read = files.is_read_only(path)
-            with ExitStack() as opened:  # whatever happens, what was opened is closed
+            with ExitStack() as opened:  # on any error, opened connections are closed
                 writer = opened.enter_context(closing(log_file.connect(path)))
                 log_file.prepare(writer, path, create=create)
                 reader = opened.enter_context(closing(log_file.connect(path)))
@@ -154,10 +154,10 @@ class Connections:
         self._why_not = None
 
     def _open_writable(self) -> None:
-        """Open a log that could only be read anew once its disk can be written.
+        """Reopen for writing a log that could only be read, once its disk can be written.
 
-        What SQLite opened to read only it never writes, nor sees what others write to it. All goes
-        with the last connection of the process, so both are closed before one is opened.
+        A file that SQLite opened read-only it never writes, nor does it see the writes of others.
+        That ends with the last connection of the process, so both are closed before one is opened.
         """
         if not self._is_only_read or files.is_read_only(self.path):
             return

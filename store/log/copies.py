@@ -1,8 +1,8 @@
 """
-Copies: the rows of a log as they lie, read to be written elsewhere, and written into a new log.
+Copies: the rows of a log as stored, read to be written elsewhere, and written into a new log.
 
-With `origins`, ids of homes, only the rows are read that were written there and are of use to the
-same person's other homes.
+With `origins`, ids of homes, only rows written there and useful to the same person's other homes
+are read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from store.log.merging import LOCAL
 from store.log.rows import decode_row, insert_numbered
 
 _MOST_ROWS = 20_000
-# what a checked-out tree shares is read there by each home
+# notes shared in a checked-out tree are read there by each home
 _TRAVELS = (
     "(origin IS NULL OR origin IN (SELECT value FROM json_each(?))) "
     "AND instr(coalesce(project, ''), ?) = 0 "
@@ -28,10 +28,10 @@ _TRAVELS = (
 def rows_between(
     log: EventLog, after: int, until: int, most_bytes: int, origins: Sequence[str] = ()
 ) -> Iterator[Sequence[Row]]:
-    """Yield the whole rows with `after` < seq <= `until`, in order, with no more than so many bytes
-    of bodies at a time, or a single row.
+    """Yield the whole rows with `after` < seq <= `until`, in order, at most so many bytes of bodies
+    at a time, or a single row.
 
-    Raise LogCorrupt where a segment that holds some of them is missing.
+    Raise LogCorrupt if a segment with some of them is missing.
     """
     where, values = _chosen(origins)
     while after < until:
@@ -45,7 +45,7 @@ def rows_between(
             if last > after and size > most_bytes:
                 break
             last = seq
-        if last == after:  # the rest is lost, as a later event says
+        if last == after:  # the rest is lost, as a later event states
             return
         yield log.whole(
             log.select_rows(f"seq > ? AND seq <= ? AND {where}", (after, last, *values))
@@ -69,14 +69,14 @@ def _chosen(origins: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def id_at(log: EventLog, seq: int) -> str | None:
-    """Return the id of an event by its seq; None where there is none."""
+    """Return the id of an event by its seq; None if there is none."""
     rows = log.sql("SELECT id FROM events WHERE seq = ?", (seq,))
     return rows[0][0] if rows else None
 
 
 def count_after(log: EventLog, seq: int, origins: Sequence[str] = ()) -> tuple[int, int | None]:
-    """Return how many events come after one, and when the first of them was written (microseconds
-    UTC; None: there is none).
+    """Return the number of events after a seq, and the time of the first of them (microseconds UTC;
+    None if there is none).
     """
     where, values = _chosen(origins)
     sql = f"SELECT count(*), min(coalesce(clock, at)) FROM events WHERE seq > ? AND {where}"
@@ -85,14 +85,14 @@ def count_after(log: EventLog, seq: int, origins: Sequence[str] = ()) -> tuple[i
 
 
 def read_origins(log: EventLog) -> frozenset[str]:
-    """Return the ids of the homes that a log has events of; each row is looked at."""
+    """Return the ids of the homes whose events a log has; reads every row."""
     rows = log.sql("SELECT DISTINCT origin FROM events WHERE origin IS NOT NULL")
     return frozenset(row[0] for row in rows)
 
 
 def append_rows(log: EventLog, rows: Sequence[Row]) -> None:
-    """Write whole rows under their own numbers into a log that nobody else has; raise LogCorrupt
-    where one does not match its hash.
+    """Write whole rows under their own numbers into a log that no other process has open; raise
+    LogCorrupt if one does not match its hash.
     """
     events = [decode_row(row) for row in rows]
     newest = log.sql("SELECT origin FROM events ORDER BY seq DESC LIMIT 1")

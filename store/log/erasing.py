@@ -1,12 +1,12 @@
 """
-Erasing: what a memory said is taken out of the log itself, everywhere the log says it of it.
+Erasing: remove a memory's text from the log itself, everywhere the log quotes it.
 
 The rows stay, with their ids, times and kinds, so that the order of the log is unbroken and every
-build counts them; their texts are gone, overwritten with zeros on the page. Only what was written
-about the memory is reached: the words of a person or an agent that it was made from are receipts of
-their own. Of an episode that is its prompt and all that its turn told. What was derived from the
-log is to be built again, and what jobs made of the memory is stale from the same moment on.
-`store.erase` reaches what lies beside the log.
+build counts them; their texts are overwritten with zeros on the page. Only events about the memory
+are rewritten: the words of a person or an agent that it was made from are receipts of their own.
+For an episode that is its prompt and every event of its turn. Snapshots must be rebuilt, and
+memories that jobs made from it are stale from that moment on. `store.erase` covers the files beside
+the log.
 """
 
 import sys
@@ -53,8 +53,8 @@ from store.text.fingerprints import leaves
 
 Ids = frozenset[str]
 
-_QUOTING = ("judged", "planned", "proposed", "superseded")  # may tell of a memory they name
-# what stays of a body about an erased memory: ids, numbers and kinds, which texts are told by
+_QUOTING = ("judged", "planned", "proposed", "superseded")  # may quote a memory they name
+# the fields kept in a body about an erased memory: ids, numbers and kinds
 _KEPT: dict[type[Body], tuple[str, ...]] = {
     Recorded: tuple(
         "kind tier importance score pinned parent_id source_ids status progress ttl_s created_at "
@@ -86,16 +86,16 @@ _EMPTY: dict[type[Body], dict[str, Any]] = {
     Recalled: {"query": ""},
 }
 EMPTIED = frozenset(kind for kind, body in KINDS.items() if body in _KEPT)  # by an event's own id
-# what a turn told, whose words are its episode's; what it recorded is a memory of its own
+# events of a turn, whose words are its episode's; memories it recorded are separate
 _OF_TURN = ("action", "session", "recalled", "surfaced", "followed")
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """What was erased. `made` are the memories that jobs made of them, and of these in turn: stale,
-    but still worded.
+    """The result of an erasure. `made` are the memories that jobs made from the erased ones,
+    directly or not: stale, but with their texts.
 
-    `is_settled` is False where others read the log meanwhile: old bytes may lie in its write-ahead
-    file until it is done again.
+    `is_settled` is False if others read the log meanwhile: old bytes may remain in its write-ahead
+    file until the erasure is repeated.
     """
 
     ids: tuple[str, ...]
@@ -105,7 +105,7 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A row as it lies, what its body says, wherever that lies, and what it is to say instead."""
+    """A row as stored, its current body, from a segment if archived, and its new body."""
 
     row: Row
     said: str
@@ -113,30 +113,30 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def reach(log: EventLog, ids: Sequence[str]) -> Erasure:
-    """Return what erasing some memories would rewrite, and nothing done."""
+    """Return the result of erasing some memories, without erasing them."""
     changed = changes(log, ids)
     return Erasure(tuple(ids), len(changed), derivatives(log, ids), is_settled=True)
 
 
 def erase(log: EventLog, ids: Sequence[str], now: int) -> Erasure:
-    """Erase memories from the log, all of them or none; return what was done.
+    """Erase memories from the log, all of them or none; return the result.
 
-    Done a second time it ends what was ended halfway. Raise LogBusy where another process rewrites
-    the log, LogCorrupt where a segment with receipts about them is missing.
+    Repeating it completes an interrupted erasure. Raise LogBusy if another process rewrites the
+    log, LogCorrupt if a segment with receipts about them is missing.
     """
     with compaction.alone(log.path):
         made = derivatives(log, ids)
         count = 0
-        while changed := changes(log, ids):  # somebody may have told of one meanwhile
+        while changed := changes(log, ids):  # another process may have written about one meanwhile
             rewrite(log, changed, _erasure_events(log, ids, len(changed), now))
             count += len(changed)
-        if events := _erasure_events(log, ids, 0, now):  # what said nothing is erased all the same
+        if events := _erasure_events(log, ids, 0, now):  # memories without texts are erased too
             log.rewrite(events=events)
         return Erasure(tuple(ids), count, made, purge_old_bytes(log))
 
 
 def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
-    """Return the rows that say something of some memories, and what they are to say instead."""
+    """Return the rows with texts about some memories, and their new bodies."""
     wanted = frozenset(ids) | _ids_erased_with_key(log, frozenset(ids))
     kinds = ", ".join(f"'{kind}'" for kind in _QUOTING)
     about = {
@@ -168,8 +168,8 @@ def sessions_like(log: EventLog, prefix: str) -> list[str]:
 
 
 def of_session(log: EventLog, session: str) -> tuple[list[str], list[str]]:
-    """Return the ids of the memories that were recorded in a session, its episodes among them, and
-    of its other events that can lose their texts.
+    """Return the ids of the memories recorded in a session, its episodes included, and of its other
+    events that can lose their texts.
     """
     rows = log.select_rows("session = ?", (session,))
     ids = [row[1] for row in rows if row[3] in ("recorded", "prompted")]
@@ -177,9 +177,10 @@ def of_session(log: EventLog, session: str) -> tuple[list[str], list[str]]:
 
 
 def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
-    """Return the rows of some events, by their own ids, and what they say without their texts.
+    """Return the rows of some events, by their own ids, with their bodies stripped of texts.
 
-    Raise InvalidInput for a kind that cannot lose them: it has none, or they are of memories.
+    Raise InvalidInput for a kind that cannot be stripped: it has no texts, or they belong to
+    memories.
     """
     rows = [row for id_ in ids for row in log.select_rows("id = ?", (id_,))]
     for row in rows:
@@ -195,7 +196,7 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
 
 
 def _turn(log: EventLog, id_: str) -> list[Row]:
-    """Return the rows of what was told in the turn that an episode is of; none of a memory."""
+    """Return the rows of the turn that an episode covers; none for a memory."""
     prompt = log.select_rows("id = ? AND kind = 'prompted' AND session IS NOT NULL", (id_,))
     if not prompt:
         return []
@@ -211,7 +212,7 @@ def _turn(log: EventLog, id_: str) -> list[Row]:
 
 
 def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = ()) -> None:
-    """Have rows say what is left, those that were put away too; the caller holds the log alone."""
+    """Give rows their new bodies, archived ones too; the caller holds the log alone."""
     away = {change.row[0] for change in changed if change.row[BODY] == PUT_AWAY}
     old = [
         segment
@@ -225,18 +226,16 @@ def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = 
 
 
 def purge_old_bytes(log: EventLog) -> bool:
-    """Leave none of the old bytes in the log's files; return whether that could be done.
+    """Remove all old bytes from the log's files; return True if that succeeded.
 
-    The whole file is written anew: SQLite overwrites what it deletes, but not what it once moved.
+    The whole file is rewritten: SQLite overwrites deleted bytes, but not bytes it once moved.
     """
     segments.sweep(segments.folder_of(log.path), log.segments())
     return log.settle(shrink=True)
 
 
 def derivatives(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the ids of the memories that jobs made of some, and of what they made of these, that
-    still say something.
-    """
+    """Return the ids of the unerased memories that jobs made from some others, directly or not."""
     has_text: dict[str, bool] = {}
     waiting = list(ids)
     while waiting:
@@ -252,7 +251,7 @@ def derivatives(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def _erasure_events(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
-    """Return the events that tell of an erasing, of those memories of which none does yet."""
+    """Return the erasure events of those memories that have none yet."""
     already = log_queries.erased_ids(log, log.head())
     return [
         Event(
@@ -268,7 +267,7 @@ def _erasure_events(log: EventLog, ids: Sequence[str], events: int, now: int) ->
 
 
 def cut_event(count: int, now: int) -> Event:
-    """Return the event that states that so many events lost words, and no memory was erased."""
+    """Return the event stating that so many events lost words, and no memory was erased."""
     id_ = new_id(now)
     return Event(id_, now, Erased(events=count), id_)
 
@@ -281,7 +280,7 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
             return "{}" if subject in ids else str(text)
         case Planned():
             steps = tuple(_step(step, ids) for step in body.steps)
-            # what the plan did with the memories stays
+            # the plan's effects on the memories stay
             return encode(body if steps == body.steps else replace(body, steps=steps, notes=()))
         case Judged():
             return encode(_strip_evidence(body, ids))
@@ -298,14 +297,14 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
                 id_ not in ids and not is_erased(other)
                 for id_, other in _of_key(log, project, body.key)
             ):
-                blank = replace(blank, key=body.key)  # the values before it gave way to it
+                blank = replace(blank, key=body.key)  # it replaced the earlier values of the key
             return encode(blank)
         case _:
             return encode(strip_texts(body))
 
 
 def strip_texts(body: Body) -> Body:
-    """Return what is left of a body when its texts are gone."""
+    """Return a body without its texts."""
     of = type(body)
     if of not in _KEPT:
         return body  # it has no text
@@ -316,7 +315,7 @@ def _step(step: Step, ids: Ids) -> Step:
     if not _names(msgspec.json.encode(step), ids):
         return step
     body = decode(step.event, msgspec.json.encode(step.body).decode())
-    # what was drafted from it may quote it; what it was about says so itself
+    # a body drafted from it may quote it; evidence is stored by the memory it is about
     stripped = _strip_evidence(body, ids) if isinstance(body, Judged) else strip_texts(body)
     fields: dict[str, Any] = msgspec.json.decode(encode(stripped))
     before = {} if step.subject in ids else step.before
@@ -330,7 +329,7 @@ def _strip_evidence(body: Judged, ids: Ids) -> Judged:
 
 
 def _names(body: str | bytes, ids: Ids) -> bool:
-    """Return whether a body names some memory: as a value, not within a text."""
+    """Return True if a body names any of some memories: as a value, not within a text."""
     return not ids.isdisjoint(leaves(msgspec.json.decode(body)))
 
 
@@ -352,7 +351,7 @@ def _ids_erased_with_key(log: EventLog, ids: Ids) -> Ids:
 
 
 def _of_key(log: EventLog, project: str | None, key: str) -> Iterator[tuple[str, Recorded]]:
-    """Yield the memories that are, or before their erasing were, values of a key."""
+    """Yield the current values of a key, and those erased since."""
     near = log.select_rows(
         "kind = 'recorded' AND project IS ? AND instr(body, ?) > 0",
         (project, msgspec.json.encode(key).decode()),
@@ -364,7 +363,7 @@ def _of_key(log: EventLog, project: str | None, key: str) -> Iterator[tuple[str,
 
 
 def _without(log: EventLog, old: Segment, seqs: set[int]) -> Segment | None:
-    """Write a segment again without some events; return it, or None where nothing is left."""
+    """Write a segment again without some events; return it, or None if nothing is left."""
     folder = segments.folder_of(log.path)
     rows = segments.read(folder, old)
     rest = [row for row in rows if row[0] not in seqs]

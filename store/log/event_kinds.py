@@ -1,9 +1,9 @@
 """
 The kinds of event: the body of each, a frozen value.
 
-An event says that something happened; nothing in it is ever changed. What can be computed from
-events (use counts, duplicates, what is current) is never an event but a projection's business.
-First the types of their fields, then what agents and jobs report, then what happens to memories.
+An event states that something happened and never changes. Values that can be computed from events
+(use counts, duplicates, current facts) are never events; projections compute them. The field types
+come first, then the reports of agents and jobs, then the changes of memories.
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ Id = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z"
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 Key = Annotated[str, msgspec.Meta(pattern=r"\A[^\s.][^\s]*\.[^\s]*[^\s.]\Z", max_length=200)]
 
-# what is checked elsewhere, with an error of its own, is told to programs here
+# validated elsewhere, with errors of their own; stated here for JSON schemas
 Project = Annotated[
     str, msgspec.Meta(extra_json_schema={"pattern": r"^[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}$"})
 ]
@@ -26,29 +26,29 @@ Instant = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-ti
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an event says beyond its envelope."""
+    """The fields of an event beyond its envelope."""
 
 
-# What an agent's hooks report of its work, the outcome of the lessons it was shown, and what waits
-# for a person's decision. Prompts, actions and the ends of turns make an episode; nothing here
+# The reports of an agent's hooks, the outcomes of the lessons shown to it, and the proposals that
+# wait for a person's decision. Prompts, actions and the ends of turns form an episode; nothing here
 # changes any other memory.
 #
-# Project, session and agent are in the envelope. A prompt and what the agent said last are kept
-# short; of a tool's output only the telling lines, and the end of a failure.
+# Project, session and agent are in the envelope. A prompt and the agent's last answer are stored
+# shortened; of a tool's output only the significant lines, and the end of a failure.
 
 Intent = Literal["small_talk", "command", "question", "work", "correction", "general", "recap"]
 Doing = Literal["run", "edit", "read", "search", "recall", "remember", "other"]
-Effort = Literal["test", "build", "lint", "deploy", "commit", "install"]  # what a command is for
+Effort = Literal["test", "build", "lint", "deploy", "commit", "install"]  # the purpose of a command
 Stage = Literal["started", "resumed", "cleared", "compacted", "stopped", "ended"]
 Place = Literal["prompt", "tool", "session"]  # where a lesson was shown
-What = Literal["lesson", "archive", "merge", "promote", "reword"]  # what is proposed
+What = Literal["lesson", "archive", "merge", "promote", "reword"]  # the kind of proposal
 LessonVerdict = Literal["followed", "ignored", "not_applicable"]
 
 
 class Prompted(Body, frozen=True, kw_only=True):
     """A person's prompt reached the agent: a turn begins. The subject is the event itself.
 
-    One that is `imported` was read from a transcript, long after.
+    An `imported` prompt was read from a transcript, long after.
     """
 
     prompt: str
@@ -59,9 +59,10 @@ class Prompted(Body, frozen=True, kw_only=True):
 
 
 class Acted(Body, frozen=True, kw_only=True):
-    """The agent used a tool. `passed` is None where the host does not tell.
+    """The agent used a tool. `passed` is None if the host does not report it.
 
-    `output` are the telling lines of what it wrote; `names` what the edited files define.
+    `output` holds the significant lines of the tool's output; `names` the definitions in the edited
+    files.
     """
 
     tool: Name
@@ -76,11 +77,12 @@ class Acted(Body, frozen=True, kw_only=True):
 
 
 class SessionTold(Body, frozen=True, kw_only=True):
-    """A session began, was taken up again or compacted, came to the end of a turn, or ended.
+    """A session began, was resumed or compacted, came to the end of a turn, or ended.
 
-    `said` is the host's summary of what was compacted, or what the agent said last. `characters`
-    is the length of the brief that the session was given. `drawn` is the share of new sessions
-    that were to be told nothing when this one was drawn; `is_held_out`: it is one of them.
+    `said` is the host's summary of the compacted text, or the agent's last answer. `characters` is
+    the length of the brief given to the session. `drawn` is the share of new sessions held out
+    (given no context unasked) when this session was drawn; `is_held_out`: this session is one of
+    them.
     """
 
     stage: Stage
@@ -93,8 +95,8 @@ class SessionTold(Body, frozen=True, kw_only=True):
 class Surfaced(Body, frozen=True, kw_only=True):
     """The subject, a lesson, was put before the agent.
 
-    `about` is the command or file it named. `characters` is the length of the block it came in: on
-    the first of a block that no receipt or brief tells of.
+    `about` is the command or file that the lesson matched. `characters` is the length of the block
+    that contained the lesson: set on the first lesson of a block that no receipt or brief records.
     """
 
     place: Place
@@ -103,10 +105,10 @@ class Surfaced(Body, frozen=True, kw_only=True):
 
 
 class Followed(Body, frozen=True, kw_only=True):
-    """Whether the subject, a lesson that was surfaced in this session, was then followed.
+    """Whether the subject, a lesson surfaced in this session, was then followed.
 
-    `place` is where it was shown; `stood` says how tests, a build, ... stood at the end of the turn
-    that is judged.
+    `place` is where it was shown; `stood` is the state of tests, a build, ... at the end of the
+    judged turn.
     """
 
     verdict: LessonVerdict
@@ -116,7 +118,7 @@ class Followed(Body, frozen=True, kw_only=True):
 
 
 class Outcome(Body, frozen=True, kw_only=True):
-    """How tests, a build, ... stood at the end of a turn, and before it where that is known."""
+    """The state of tests, a build, ... at the end of a turn, and before it if known."""
 
     effort: Effort
     passed: bool
@@ -124,10 +126,10 @@ class Outcome(Body, frozen=True, kw_only=True):
 
 
 class Proposed(Body, frozen=True, kw_only=True):
-    """Something waits for a person's yes or no; the subject is the event itself.
+    """A proposal waits for a person's yes or no; the subject is the event itself.
 
-    `draft` is what a yes does: of a lesson the fields of the memory that it records, of anything
-    else the steps of the plan that it applies, and what they were made from.
+    `draft` is the effect of a yes: for a lesson, the fields of the memory to record; for anything
+    else, the steps of the plan to apply, and their sources.
     """
 
     what: What
@@ -137,25 +139,25 @@ class Proposed(Body, frozen=True, kw_only=True):
 
 
 class Accepted(Body, frozen=True, kw_only=True):
-    """A person said yes to the subject, a proposal: `memory` was recorded, or `plan` applied."""
+    """A person accepted the subject, a proposal: `memory` was recorded, or `plan` applied."""
 
     memory: Id | None = None
     plan: Id | None = None
 
 
 class Rejected(Body, frozen=True, kw_only=True):
-    """A person said no to the subject, a proposal; `steps` are those of a plan, by their place,
-    None all that had no answer.
+    """A person rejected the subject, a proposal; `steps` are those of a plan, by index, None for
+    all unanswered ones.
     """
 
     reason: str | None = None
     steps: tuple[int, ...] | None = None
 
 
-# What jobs did: the plans they made, what became of these, and what a model was paid.
+# The reports of jobs: their plans, the outcome of each plan, and the cost of model calls.
 #
-# A plan is carried out by appending the events its steps name. A plan that was undone counts as if
-# they had never been written (`EventLog.effective_events`).
+# A plan is carried out by appending the events its steps name. The events of an undone plan count
+# as if they had never been written (`EventLog.effective_events`).
 
 Job = Literal[
     "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
@@ -167,13 +169,13 @@ Maker = Literal[MemoryMaker, "bulk"]
 ModelTier = Literal["cheap", "balanced", "expensive"]  # of models
 Judge = Literal["heuristic", "model"]
 Verdict = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]  # -1 harmful, 1 decisive
-Actions = dict[str, str]  # what the router chose, by level
+Actions = dict[str, str]  # the router's choices, by level
 
 
 class Made(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a job came to a memory. `prompt_sha256` is hex; the cost that of the call it came from.
+    """How a job made a memory. `prompt_sha256` is hex; the cost is that of the model call.
 
-    Without a model the last four say nothing.
+    Without a model the last four are unset.
     """
 
     job: MemoryMaker
@@ -186,8 +188,8 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event that a plan would write: its kind, envelope and body; `why` is for people.
 
-    `before` are the fields of the memory that it replaces, as `mnemolog plans show` prints them and
-    an undoing needs them; `evidence` the figures behind it.
+    `before` holds the replaced fields of the memory, which `mnemolog plans show` prints and undoing
+    needs; `evidence` the figures behind the step.
     """
 
     event: str
@@ -210,15 +212,15 @@ class ChangedAnswer(msgspec.Struct, frozen=True):
 
 
 class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a change does to past recalls, asked again of the memory as it was known.
+    """The effect of a change on past recalls, replayed against the memory as it was known.
 
-    `spoke` are the recalls that bring something before the change, `silenced` those of them that
-    bring nothing after it, `awoken` those that bring something only after it; `led` ones begin with
-    another memory, `reordered` ones bring the same in another order. `hits` came back before,
-    `gone` of them do not after, `new` are those that only come after. `helpful` and `harmful` count
-    the hits that somebody rated or that were followed, `helpful_gone` and `harmful_gone` those of
-    them that do not come back after. `characters` are those of what came back, `took_us` what
-    answering took, before and after. `answers` are the first of the changed ones.
+    `spoke` are the recalls with results before the change, `silenced` those of them without results
+    after it, `awoken` those with results only after it; `led` ones begin with another memory,
+    `reordered` ones return the same memories in another order. `hits` came back before, `gone` of
+    them do not after, `new` are those that only come after. `helpful` and `harmful` count the hits
+    that were rated or followed, `helpful_gone` and `harmful_gone` those of them that do not come
+    back after. `characters` is the length of the results, `took_us` the time to answer, before and
+    after. `answers` are the first of the changed ones.
     """
 
     asked: int = 0
@@ -242,7 +244,7 @@ class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PlanCheck(msgspec.Struct, frozen=True):
-    """What must hold before a plan is applied, and whether it does."""
+    """A condition that must hold before a plan is applied, and its result."""
 
     name: str
     passed: bool
@@ -252,10 +254,11 @@ class PlanCheck(msgspec.Struct, frozen=True):
 class Planned(Body, frozen=True, kw_only=True):
     """A job proposes changes; the subject is the event itself, which is the plan.
 
-    `watermark` is what it was made from, `looked_at` how many memories, `left` how many steps did
-    not fit and wait for the next plan. `notes` say what a person should know of how it was made.
-    A change of how recall works has what it does to past recalls, and the `checks` of that; so has
-    a bulk change, which names no steps: its events were written before it.
+    `watermark` is the log position that the plan was made from, `looked_at` the number of memories
+    examined, `left` the number of steps that did not fit and wait for the next plan. `notes`
+    explain to a person how the plan was made. A change to recall has its effect on past recalls
+    (`replay`), and the `checks` of that; so has a bulk change, which names no steps: its events
+    were written before it.
     """
 
     job: Maker
@@ -272,10 +275,9 @@ class Planned(Body, frozen=True, kw_only=True):
 
 
 class Applied(Body, frozen=True, kw_only=True):
-    """The subject, a plan, was carried out by these events; one that was undone counts again,
-    which names none. `steps` are those they carry out, by
-    their place; None: all that had no answer. `accepted`: a person said yes to it. `forced` are the
-    checks that had failed and that a person overrode.
+    """The subject, a plan, was carried out by these events; if it had been undone it counts again,
+    and no events are named. `steps` are those carried out, by index; None: all unanswered ones.
+    `accepted`: a person said yes to it. `forced` are the failed checks that a person overrode.
     """
 
     events: tuple[Id, ...]
@@ -285,22 +287,22 @@ class Applied(Body, frozen=True, kw_only=True):
 
 
 class Undone(Body, frozen=True, kw_only=True):
-    """The subject, a plan that was applied, was taken back: these events count no more."""
+    """The subject, an applied plan, was undone: these events no longer count."""
 
     events: tuple[Id, ...]
 
 
 class Staled(Body, frozen=True, kw_only=True):
-    """What the subject says rests on something that is no longer so, a file that changed."""
+    """The subject rests on something that has changed, such as a file."""
 
     reason: str
     file: str | None = None
 
 
 class Judged(Body, frozen=True, kw_only=True):
-    """How the hits of the subject, a recall's receipt, turned out, by what was done afterwards.
+    """The verdicts on the hits of the subject, a recall's receipt, from the actions that followed.
 
-    A hit that nothing tells of is in `verdicts` with 0.
+    A hit without any evidence is in `verdicts` with 0.
     """
 
     verdicts: dict[Id, Verdict]
@@ -312,8 +314,8 @@ class Judged(Body, frozen=True, kw_only=True):
 class Adopted(Body, frozen=True, kw_only=True):
     """The router serves this policy from now on: an action for each level, by mode.
 
-    `value` is what it is estimated to be worth on the log, `served` what the policy before it was,
-    both mean rewards; `low` is the lower end of the estimated gain's 95 % interval.
+    `value` is the policy's estimated worth on the log, `served` that of the previous policy, both
+    mean rewards; `low` is the lower end of the estimated gain's 95 % interval.
     """
 
     policy: dict[str, Actions]
@@ -326,7 +328,7 @@ class Adopted(Body, frozen=True, kw_only=True):
 class Configured(Body, frozen=True, kw_only=True):
     """A plan set a setting in the user's config.toml; the subject is "setting:" and its name.
 
-    "version" is none: a person accepted what that version of mnemolog answers.
+    "version" is not a setting: a person accepted the answers of that version of mnemolog.
     """
 
     name: Name
@@ -334,7 +336,7 @@ class Configured(Body, frozen=True, kw_only=True):
 
 
 class Called(Body, frozen=True, kw_only=True):
-    """A language model was asked, whether or not it answered. The subject is the event itself."""
+    """A language model was called, successfully or not. The subject is the event itself."""
 
     purpose: Name
     model: Name
@@ -347,7 +349,7 @@ class Called(Body, frozen=True, kw_only=True):
     error: str | None = None
 
 
-# What happens to memories, and the receipts of recalls.
+# The changes of memories, and the receipts of recalls.
 
 RecordedKind = Literal[
     "fact",
@@ -370,15 +372,15 @@ RecordedKind = Literal[
 MemoryKind = Literal[RecordedKind, "episode"]
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
-# who wrote the text, the one whose word it is first: `typed` by a person, `quoted` by one from
-# elsewhere, a `program` nobody types into, ...
+# the author of the text, most trusted first: `typed` by a person, `quoted` by a person from
+# elsewhere, a `program` with no person at the keyboard, ...
 Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"]  # of a memory
 
-STATEMENT = "statement"  # the user's own words, quoted, until somebody makes a rule of them
-EPISODE = "episode"  # one turn of an agent: folded from what its hooks told, never recorded
+STATEMENT = "statement"  # the user's own words, quoted, until they are made a rule
+EPISODE = "episode"  # one turn of an agent: folded from the reports of its hooks, never recorded
 RECORDED_KINDS: tuple[str, ...] = get_args(RecordedKind)
 MEMORY_KINDS: tuple[str, ...] = get_args(MemoryKind)
 TIERS: tuple[str, ...] = get_args(Tier)
@@ -391,10 +393,10 @@ GOAL_STATUSES: tuple[str, ...] = get_args(GoalStatus)
 class Recorded(Body, frozen=True, kw_only=True):
     """A memory was made; the event's id is the memory's id.
 
-    `key` ("deploy.region") makes it a keyed fact: the newest of a key in a project holds, the
-    older ones are kept as its history. `chain` names the milestones that follow one another.
-    `created_at` is when it happened, where that is not when it was written down. `made` is set
-    where a job made it of its `source_ids`: it holds only as long as each of them does.
+    `key` ("deploy.region") makes it a keyed fact: the newest of a key in a project holds, the older
+    ones are kept as its history. `chain` names the milestones that follow one another. `created_at`
+    is the time it happened, if that is not the time it was written down. `made` is set if a job
+    made it from its `source_ids`: it holds only as long as each of them does.
     """
 
     content: str
@@ -460,9 +462,9 @@ class Forgotten(Body, frozen=True, kw_only=True):
 
 
 class Restored(Body, frozen=True, kw_only=True):
-    """Forgotten, archived, superseded or expired before, and current again.
+    """Previously forgotten, archived, superseded or expired, and now current again.
 
-    From quarantine it comes back in the `state` that it had.
+    A quarantined memory comes back in its former `state`.
     """
 
     reason: str | None = None
@@ -470,7 +472,7 @@ class Restored(Body, frozen=True, kw_only=True):
 
 
 class Quarantined(Body, frozen=True, kw_only=True):
-    """A build's audit failed on this memory alone: hidden until a person released or forgot it."""
+    """A build's audit failed on this memory alone: hidden until a person releases or forgets it."""
 
     check: str
     reason: str
@@ -478,10 +480,10 @@ class Quarantined(Body, frozen=True, kw_only=True):
 
 
 class Erased(Body, frozen=True, kw_only=True):
-    """What the memory said was blanked, here in the log too: nothing brings it back.
+    """The memory's text was blanked, here in the log too: nothing brings it back.
 
-    `events` counts those that were rewritten for it. An episode that is `aged` was erased because
-    its time was over: what was made of it stays.
+    `events` is the number of rewritten events. An `aged` episode was erased because its retention
+    period was over: memories made from it stay.
     """
 
     events: int = 0
@@ -489,9 +491,10 @@ class Erased(Body, frozen=True, kw_only=True):
 
 
 class Lost(Body, frozen=True, kw_only=True):
-    """Events that had these numbers, first and last of each gap, are gone and come never back.
+    """The events with these numbers, first and last of each gap, are lost for good.
 
-    It takes the number after the newest that was ever given. `ids` are those that could be read.
+    This event takes the number after the newest ever assigned. `ids` are the ids that could be
+    read.
     """
 
     gaps: tuple[tuple[int, int], ...]
@@ -515,14 +518,14 @@ class Hit(msgspec.Struct, frozen=True):
     confidence: float
 
 
-# where a recall is asked: a prompt's hook, or somebody who asked for it
+# the origin of a recall: the prompt hook, or an explicit request
 Door = Literal["prompt", "rest", "mcp", "cli"]
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What the router chose for a recall, in which state, and how likely it was to choose so.
+    """The router's choice for a recall, the state it was in, and the probability of that choice.
 
-    `tried` is the level whose action was drawn instead of served; None where all were served.
+    `tried` is the level whose action was drawn instead of served; None if all were served.
     """
 
     state: str
@@ -532,17 +535,16 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What decided an answer besides its query, its moment and the state of the memory: enough to
-    ask the same again.
+    """The inputs of an answer besides its query, its time and the state of the memory: enough to
+    repeat the recall.
 
-    `version` is mnemolog's, `code` a digest of its files that decide answers. `embedder` is the
-    model that vectors are of, `built` how many events of the log the snapshots held. What is
-    left out was as that version has it by default; `weights` are the profile's, in the order of its
-    fields, `narrowed` what the filter asked of a memory, moments in microseconds UTC; `no_project`
-    asked for memories of none. `requested` names what of it was asked for in place of the setting.
-    `moment` is the time to which ages were counted, microseconds UTC; 0 in a receipt of an earlier
-    version. A `degraded` answer did without an index or the embedder; a query that was `cut` is
-    kept in part.
+    `version` is mnemolog's, `code` a digest of the files that decide answers. `embedder` is the
+    model of the vectors, `built` the number of events in the snapshots. Omitted fields had that
+    version's defaults; `weights` are the profile's, in the order of its fields, `narrowed` the
+    filter's conditions on memories, times in microseconds UTC; `no_project` restricts to memories
+    without a project. `requested` names the settings that the request overrode. `moment` is the
+    time from which ages are computed, microseconds UTC; 0 in a receipt of an earlier version. A
+    `degraded` answer did without an index or the embedder; a `cut` query is stored in part.
     """
 
     version: str
@@ -564,9 +566,9 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """A recall was answered in two ways, interleaved: as the settings are, A, and with those that a
-    plan would `set`, B. `teams` names the one that brought each hit of the receipt, in order; "-"
-    where neither did.
+    """A recall was answered in two ways, interleaved: with the current settings, A, and with those
+    that a plan would `set`, B. `teams` names the source of each hit of the receipt, in order; "-"
+    for neither.
     """
 
     plan: Id
@@ -575,11 +577,11 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class Recalled(Body, frozen=True, kw_only=True):
-    """The receipt of one recall: what was asked, from which state, what came back.
+    """The receipt of one recall: its query, the state of the memory, and the results.
 
-    `door` is where it was asked. `basis` is what else decided the answer, and `digest` the SHA-256,
-    its first 16 hex digits, of what came back: of the block that a hook put before the model, whose
-    length is `characters`, or of every hit. Receipts of earlier versions have neither.
+    `door` is the entry point. `basis` holds the other inputs of the answer, and `digest` the first
+    16 hex digits of the SHA-256 of the results: of the block that a hook put before the model, with
+    `characters` as its length, or of every hit. Receipts of earlier versions have neither.
     """
 
     query: str
@@ -598,7 +600,7 @@ class Recalled(Body, frozen=True, kw_only=True):
 
 
 class Rated(Body, frozen=True, kw_only=True):
-    """A person or an agent said whether a memory, or all that a recall brought, helped.
+    """A person or an agent rated a memory, or all results of a recall.
 
     The subject is the memory, or the recall's receipt; -1 is harmful, 1 decisive.
     """
@@ -608,8 +610,8 @@ class Rated(Body, frozen=True, kw_only=True):
 
 
 class Expected(Body, frozen=True, kw_only=True):
-    """A person wants this question, asked in the envelope's project, to bring back the subject, a
-    memory; or, where not `expected`, no longer asks for it.
+    """A person expects this question, asked in the envelope's project, to return the subject, a
+    memory; or, if not `expected`, no longer does.
     """
 
     question: str

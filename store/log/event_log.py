@@ -1,11 +1,11 @@
 """
 EventLog: the append-only log in one SQLite file, the only truth mnemolog keeps.
 
-What must stay true: an append is acknowledged only after COMMIT with `synchronous=FULL`; every text
-is redacted before it reaches the disk, and what is shown once more, by today's patterns; an id that
-is there already is the same event, never a second one. Several processes may append at once: each
+Invariants: an append is acknowledged only after COMMIT with `synchronous=FULL`; every text is
+redacted before it reaches the disk, and again with today's patterns when it is shown; an id that is
+already in the log is the same event, never a second one. Several processes may append at once: each
 write is one `BEGIN IMMEDIATE`, because SQLite answers an upgrade from a read lock with BUSY
-whatever the timeout (https://www.sqlite.org/lang_transaction.html).
+regardless of the timeout (https://www.sqlite.org/lang_transaction.html).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ _BATCH = 2_000  # rows fetched at a time: bounds memory without a round trip per
 class EventLog:
     """An open log. Threads may share it; close it, or use it in a `with`.
 
-    Reads have a connection of their own: none waits for a write, nor for the lock of one.
+    Reads have a connection of their own: they never wait for a write or for the lock of one.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class EventLog:
     ) -> None:
         """Open the log at `path`, made first if `create`.
 
-        Raise NotFound where there was never one, LogForeign, LogVersion or LogCorrupt where the
-        file is not a log this version can read, or is gone, LogBusy, LogFull or LogReadOnly as the
-        disk says. With `waits` none of these LogErrors is raised but by who uses the log, until a
-        write or `try_again` finds that it can be opened.
+        Raise NotFound if there was never a log, LogForeign, LogVersion or LogCorrupt if the file is
+        not a log this version can read, or is gone, LogBusy, LogFull or LogReadOnly for disk
+        errors. With `waits` these LogErrors are raised only when the log is used, until a write or
+        `try_again` can open it.
 
-        With `until` it is the log as it was when that event was its newest, but for what was erased
-        since: it cannot be written. `wall` tells the time that new events are stamped with.
+        With `until` it is the log as of that event, except for later erasures: it cannot be
+        written. `wall` returns the time with which new events are stamped.
         """
         self.path = path
         self._wall = wall
@@ -88,23 +88,23 @@ class EventLog:
 
     @property
     def is_open(self) -> bool:
-        """Whether it could be opened, and was not closed."""
+        """True if the log was opened and not closed since."""
         return self._connections.is_open
 
     @property
     def until(self) -> int | None:
-        """The last event that is read of a log that shows its past; None of any other."""
+        """The last visible event of a log that shows its past; None for any other log."""
         return self._connections.until
 
     def show_until(self, seq: int) -> None:
-        """Let another event be the last of a log that shows its past."""
+        """Change the last visible event of a log that shows its past."""
         self._connections.show_until(seq)
-        self._writes += 1  # for who looks at `version`
+        self._writes += 1  # for callers that compare `version`
 
     def later_erasures(self) -> list[Event]:
-        """Return what erased memories after the last event of a log that shows its past.
+        """Return the erasures after the last event of a log that shows its past.
 
-        Each has that event's seq: what was erased since is not known in the past either.
+        Each has that event's seq: memories erased since are not known in the past either.
         """
         if (until := self.until) is None:
             return []
@@ -116,18 +116,17 @@ class EventLog:
         return [decode_row(row).with_seq(until) for row in rows if row[4] in present]
 
     def try_again(self) -> None:
-        """Open a log that could not be opened before; raise what stands in the way still."""
+        """Open a log that could not be opened before; raise the error if it still cannot."""
         self._connections.try_again()
 
     def append(self, events: Sequence[Event], checks: Sequence[Check] = ()) -> list[Appended]:
         """Write all events or none, in order, redacted; return them with their `seq`.
 
-        An id that is there already and says the same (kind, subject, project, body) is not written
-        again. Each of the `checks` is asked first, with the log held: what one raises is raised.
-        Raise InvalidInput for a value no event may hold, IdConflict where an id was used for
-        something else, NotFound where one tells of a memory that was erased,
-        and LogBusy, LogFull or LogReadOnly where SQLite could not write; a retry
-        with the same ids is always safe.
+        An event whose id is already in the log with the same kind, subject, project and body is not
+        written again. Each of the `checks` runs first, with the log locked; its errors are passed
+        on. Raise InvalidInput for an invalid value, IdConflict if an id was used for something
+        else, NotFound if an event is about an erased memory, and LogBusy, LogFull or LogReadOnly if
+        SQLite could not write; a retry with the same ids is always safe.
         """
         rows = [encode_row(event) for event in events]
 
@@ -143,8 +142,8 @@ class EventLog:
     def take(
         self, events: Sequence[Event], replaced: Sequence[tuple[Row, Event]] = ()
     ) -> list[Appended]:
-        """Write events of other homes, which have a clock, and give rows, as `select_rows` returned
-        them, the form that another home gave them: `store.log.merging` decides which.
+        """Write events of other homes, which have a clock, and give rows, as returned by
+        `select_rows`, the form that another home gave them: `store.log.merging` decides which.
         """
         rows = [encode_row(event) for event in events]
         new = [(old, encode_row(event)[1]) for old, event in replaced]
@@ -157,7 +156,7 @@ class EventLog:
         return self._write(transaction, prepare, rows)
 
     def is_merged(self) -> bool:
-        """Return whether events of other homes are in the log; costs microseconds."""
+        """Return True if the log has events of other homes; costs microseconds."""
         return vocabulary.MERGED in self.vocabulary()
 
     def vocabulary(self) -> dict[str, int]:
@@ -166,7 +165,7 @@ class EventLog:
 
     @contextmanager
     def collect(self) -> Iterator[list[Event]]:
-        """Give a list that every event which is appended here meanwhile joins."""
+        """Give a list that collects every event appended here meanwhile."""
         self._collected = []
         try:
             yield self._collected
@@ -178,10 +177,9 @@ class EventLog:
     ) -> Iterator[Event]:
         """Yield the events with `after` < seq <= `until` (None: to the head), in order.
 
-        Without `cold`, the receipts that were put away are left out and no segment is read.
-        Raise LogVersion where a later mnemolog wrote a kind that this one does not read, and
-        LogCorrupt at the first event whose hash does not match what it says, or whose segment is
-        missing.
+        Without `cold`, the archived receipts are left out and no segment is read. Raise LogVersion
+        if a later mnemolog wrote a kind that this one cannot read, and LogCorrupt at the first
+        event whose hash does not match, or whose segment is missing.
         """
         self._require_known()
         last = self.head() if until is None else until
@@ -198,14 +196,14 @@ class EventLog:
             after = rows[-1][0]
 
     def effective_events(self, after: int, until: int, *, cold: bool = True) -> Iterator[Event]:
-        """Yield the events that `read` does, but those of plans that were undone up to `until`."""
+        """Yield the events of `read`, except those of plans that were undone up to `until`."""
         undone = self.undone_ids(until)
         events = self.read(after, until, cold=cold)
         return (event for event in events if event.id not in undone) if undone else events
 
     def undone_ids(self, until: int, after: int = 0) -> frozenset[str]:
-        """Return the ids of the events that count no more at seq `until`, as an `undone` says so;
-        with `after`, of those that an event above it took away or, applied again, brought back.
+        """Return the ids of the events that no longer count at seq `until` because of an `undone`;
+        with `after`, of those that an event above it undid or, applied again, brought back.
         """
         where = f"FROM events WHERE {log_file.OF_JOBS} AND seq <= ? AND kind ="
         rows = self.sql(f"SELECT {COLUMNS} {where} 'undone' ORDER BY seq", (until,))
@@ -220,7 +218,7 @@ class EventLog:
         both = [*undone, *((*row, ()) for row in applied)]
         ids_by_plan: dict[str, tuple[str, ...]] = {}
         since = set[str]()
-        # as they were written, where another home wrote one
+        # in the order of writing, if another home wrote any
         for _, seq, plan, ids in sorted(both, key=None if self.is_merged() else itemgetter(1)):
             back = ids_by_plan.pop(plan, ())
             ids_by_plan[plan] = ids
@@ -236,8 +234,8 @@ class EventLog:
         until: int = MOST_SEQ,
         subjects: Sequence[str] | None = None,
     ) -> list[Event]:
-        """Return what jobs told, of some of their kinds, with `after` < seq <= `until`, in order;
-        about some `subjects`, or about any.
+        """Return the events of jobs of some kinds, with `after` < seq <= `until`, in order; about
+        some `subjects`, or about any.
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
@@ -258,7 +256,8 @@ class EventLog:
     ) -> Iterator[tuple[str, str, Body]]:
         """Yield id, subject and body of each of `effective_events`; `cold` as in `read`.
 
-        For who read them before: their hashes are not looked at, so it costs a quarter of `read`.
+        For callers that have read them before: hashes are not checked, so it costs a quarter of
+        `read`.
         """
         undone = self.undone_ids(until)
         some = "" if cold else f"AND body != '{PUT_AWAY}' "
@@ -274,7 +273,7 @@ class EventLog:
             after = rows[-1][0]
 
     def events_for(self, subject: str) -> list[Event]:
-        """Return every event about one memory, oldest first; empty where the id is unknown."""
+        """Return every event about one memory, oldest first; empty if the id is unknown."""
         rows = self.sql(f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,))
         return self._redact_rows(rows)
 
@@ -282,7 +281,7 @@ class EventLog:
         """Return the events of one session with a seq above `after`, in order."""
         rows = self.sql(
             f"SELECT {COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
-            (redact.redact(session), after),  # as it was kept
+            (redact.redact(session), after),  # as it is stored
         )
         return self._redact_rows(rows)
 
@@ -306,7 +305,7 @@ class EventLog:
     ) -> list[str]:
         """Return up to `limit` ids of events of some kinds that start with `prefix`, in order.
 
-        By default those of memories, which a prompt begins too.
+        By default the ids of memories, including the prompts that begin episodes.
         """
         marks = ", ".join("?" * len(kinds))
         rows = self.sql(
@@ -321,7 +320,7 @@ class EventLog:
         return int(self.sql("SELECT coalesce(max(seq), 0) FROM events")[0][0])
 
     def version(self) -> tuple[int, int]:
-        """Return what changes with every write, by any process; costs microseconds.
+        """Return a value that changes with every write, by any process; costs microseconds.
 
         https://www.sqlite.org/pragma.html#pragma_data_version sees other connections only.
         """
@@ -344,7 +343,7 @@ class EventLog:
         self._writes += 1
 
     def segments(self) -> list[Segment]:
-        """Return the files that hold archived bodies, in the order they were written."""
+        """Return the files of archived bodies, in the order they were written."""
         rows = self.sql(
             "SELECT name, first, last, events, bytes, sha256 FROM segments ORDER BY rowid"
         )
@@ -353,13 +352,13 @@ class EventLog:
     def select_rows(
         self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ
     ) -> list[Row]:
-        """Return rows as they lie, in order, for who is to rewrite them: `rewrite`."""
+        """Return rows as stored, in order, for use with `rewrite`."""
         return self.sql(
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
         )
 
     def whole(self, rows: Sequence[Row]) -> list[Row]:
-        """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""
+        """Return rows with their archived bodies filled in; raise LogCorrupt if one is missing."""
         seqs = [row[0] for row in rows if row[BODY] == PUT_AWAY]
         if not seqs:
             return list(rows)
@@ -374,11 +373,11 @@ class EventLog:
         adding: Sequence[Segment] = (),
         dropping: Sequence[Segment] = (),
     ) -> list[Event]:
-        """Give rows of `select_rows` other bodies: the one thing that changes the log.
+        """Give rows of `select_rows` other bodies: the only operation that changes the log.
 
-        PUT_AWAY keeps a row's hash, for its segment is held to it; any other body is hashed anew.
-        `events` are appended with it, and the table of segments changed; all of it or nothing.
-        Raise LogBusy where somebody else rewrote one of the rows meanwhile.
+        PUT_AWAY keeps a row's hash, which its segment must match; any other body is hashed anew.
+        `events` are appended with it, and the table of segments is changed; all of it or nothing.
+        Raise LogBusy if one of the rows was rewritten meanwhile.
         """
         new = [encode_row(event) for event in events]
 
@@ -389,9 +388,9 @@ class EventLog:
         return [line.event for line in appended]
 
     def settle(self, *, shrink: bool = False) -> bool:
-        """Leave nothing in the write-ahead log; with `shrink`, give back what the file need not.
+        """Empty the write-ahead log; with `shrink`, release unused space in the file.
 
-        Return whether it could be done: while others read or write it cannot. Nothing is lost.
+        Return True if it succeeded: it fails while others read or write. Nothing is lost.
         """
         with self._connections.lock_writer() as connection:
             return log_file.settle(connection, shrink=shrink)
@@ -400,15 +399,15 @@ class EventLog:
         try:
             return [decode_row(row) for row in self.whole(rows)]
         except LogCorrupt:
-            self._require_known()  # what another program wrote since may be newer, and sound
+            self._require_known()  # other programs' events since may be newer, and sound
             raise
 
     def _require_known(self) -> None:
-        """Raise LogVersion where another program wrote what this one does not read."""
+        """Raise LogVersion if another program wrote events that this version cannot read."""
         log_file.read_vocabulary(self.sql, self.path)
 
     def _redact_rows(self, rows: Sequence[Row]) -> list[Event]:
-        """Return what may be shown; who folds all events (`read`) redacts what it takes of them."""
+        """Return the events, redacted for display; callers of `read` redact the parts they use."""
         return [redact_event(event) for event in self._events(rows)]
 
     def _write(
@@ -438,7 +437,7 @@ class EventLog:
 
         with self.writer() as connection:
             if self._origin is None and (home := home_of(self.path)) is not None:
-                with suppress(ConfigError, OSError):  # a home that takes no file takes events still
+                with suppress(ConfigError, OSError):  # without a home's id events are still written
                     self._origin = read_or_make_origin(home, self._wall())
             try:
                 return insert(connection, None)

@@ -82,8 +82,8 @@ KINDS: Mapping[str, type[Body]] = {
 }
 
 
-# Events that change no memory but an episode, which they are parts of: they never make a memory
-# fresh and are worth no rebuild alone.
+# Events that change only an episode, which they are parts of: they never make a memory fresh, and
+# alone are worth no rebuild.
 RECEIPTS = frozenset(
     """recalled prompted action session surfaced followed outcome proposed accepted
     rejected planned applied undone judged adopted configured called lost expected""".split()
@@ -97,12 +97,12 @@ _decoders = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}
 
 
 class Event(msgspec.Struct, frozen=True, eq=False):
-    """One thing that happened. `at` is microseconds UTC; `seq` is 0 until the log gave it one.
+    """One thing that happened. `at` is microseconds UTC; `seq` is 0 until the log assigns one.
 
-    `trust` decides what may instruct, `author` who wrote the text; None: written before authors
-    were kept, or by nobody in particular. `origin` is the home that it was first written in,
-    `clock` its place among the events of all homes (`store.log.event_clock`): the log fills in
-    both where they are missing.
+    `trust` decides which texts may instruct, `author` is the author of the text; None: written
+    before authors were recorded, or by no one in particular. `origin` is the home it was first
+    written in, `clock` its place among the events of all homes (`store.log.event_clock`): the log
+    fills in both if they are missing.
     """
 
     id: str
@@ -123,10 +123,10 @@ class Event(msgspec.Struct, frozen=True, eq=False):
         return self.body.kind if isinstance(self.body, Unknown) else _kind_of[type(self.body)]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both say the same, wherever it was first written."""
+        """Return True if both have the same content, wherever they were first written."""
         return isinstance(other, Event) and self._content == other._content
 
-    def __ne__(self, other: object) -> bool:  # a struct has one of its own
+    def __ne__(self, other: object) -> bool:  # a struct has its own
         return not self == other
 
     def __hash__(self) -> int:
@@ -150,17 +150,17 @@ def encode(body: Body) -> str:
 
 
 def decode(kind: str, body: str) -> Body:
-    """Return the body that `encode` wrote; a kind of a later version gives `Unknown`.
+    """Return the body that `encode` wrote; `Unknown` for a kind of a later version.
 
-    Raise msgspec.ValidationError or DecodeError where the JSON is not of that kind.
+    Raise msgspec.ValidationError or DecodeError if the JSON is not of that kind.
     """
     decoder = _decoders.get(kind)
     return Unknown(kind=kind) if decoder is None else decoder.decode(body)
 
 
 def is_erased(body: Body) -> bool:
-    """Return whether a body is what erasing left of one: no memory is recorded, and no prompt kept,
-    without a text.
+    """Return True if a body was erased: every recorded memory and every prompt has a text
+    otherwise.
     """
     if isinstance(body, Prompted):
         return not body.prompt

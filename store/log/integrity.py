@@ -1,5 +1,5 @@
 """
-Integrity: whether the log is as it was written, what of it can still be read, and its stated gaps.
+Integrity: whether the log is unaltered, its readable events, and its stated gaps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,17 +17,17 @@ _BATCH = 2_000
 
 
 def problems(log: EventLog) -> list[str]:
-    """Return what is wrong with a log, in words; empty if every check passes.
+    """Return the problems of a log, in words; empty if every check passes.
 
-    Checks SQLite's own structures, every event's hash, the numbering (but for stated gaps), the
+    Checks SQLite's own structures, every event's hash, the numbering (except for stated gaps), the
     segments and the head beside the log.
     """
-    head = log_head.read(log.path)  # before the log is asked: another process may append
+    head = log_head.read(log.path)  # before the log is queried: another process may append
     texts: list[str] = []
     try:
         texts += (f"SQLite: {row[0]}" for row in _sqlite_check(log) if row[0] != "ok")
         texts += _segment_problems(log)
-        # what was archived and cannot be read was named; the rest is looked at all the same
+        # archived events that cannot be read were reported; the rest is checked all the same
         texts += _holes((event.seq for event in log.read(cold=not texts)), gaps(log))
         if gap := log_head.compare(head, log.sql):
             texts.append(str(gap))
@@ -37,8 +37,8 @@ def problems(log: EventLog) -> list[str]:
 
 
 def damage(log: EventLog) -> tuple[str, bool]:
-    """Return the first thing that is wrong with the file itself, and whether only its indexes are;
-    "" if nothing is. Neither segments nor head are judged.
+    """Return the first problem of the file itself, and whether only its indexes are affected; "" if
+    there is none. Neither segments nor head are checked.
     """
     try:
         quick = [row[0] for row in log.sql("PRAGMA quick_check") if row[0] != "ok"]
@@ -50,7 +50,7 @@ def damage(log: EventLog) -> tuple[str, bool]:
 
 
 def head_gap(log: EventLog) -> Gap | OtherLog | None:
-    """Return the events that the head beside the log shows to be gone; None if all are there.
+    """Return the events that are gone according to the head beside the log; None if all are there.
 
     The next append states them. It costs microseconds.
     """
@@ -60,14 +60,14 @@ def head_gap(log: EventLog) -> Gap | OtherLog | None:
 
 
 def gaps(log: EventLog, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
-    """Return the numbers whose events are gone, first and last of each gap, as the log states at a
-    seq above `after` and up to `until`. Raise LogCorrupt if that cannot be read.
+    """Return the gaps, the first and last number of each, that the log states at a seq above
+    `after` and up to `until`. Raise LogCorrupt if that cannot be read.
     """
     return log_head.read_gaps(log.sql, after, until)
 
 
 def event_count(log: EventLog) -> int:
-    """Return how many numbers up to the head stand for an event: all but the stated gaps.
+    """Return the number of events up to the head: all numbers except the stated gaps.
 
     Raise LogCorrupt if these cannot be read.
     """
@@ -81,7 +81,7 @@ def reindex(log: EventLog) -> None:
 
 
 def state_gap(log: EventLog, gap: Gap, at: int) -> None:
-    """State in the log that events are gone; the numbers after them come next."""
+    """State in the log that events are gone; numbering continues after them."""
     with log.writer() as connection, log_file.immediate(connection):
         log_head.state_gap(connection, gap, at)
 
@@ -92,7 +92,7 @@ def make_head(log: EventLog) -> None:
 
 
 def _untrue(log: EventLog, stated: Sequence[tuple[int, int]]) -> list[str]:
-    """Return which events are not as they were written, those that were put away among them."""
+    """Return the problems of altered or missing events, archived ones included."""
     events, wrong = readable_events(log, 0)
     away, wrong_away = _check_archived(log)
     numbers = sorted([*(event.seq for event in events), *away])
@@ -100,9 +100,9 @@ def _untrue(log: EventLog, stated: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _check_archived(log: EventLog) -> tuple[list[int], list[str]]:
-    """Return the numbers of what was put away, and what is wrong with their rows.
+    """Return the numbers of the archived events, and the problems of their rows.
 
-    A segment that cannot be read is not the log's own file, and its rows are taken for true.
+    An unreadable segment is a problem of its own file: its rows are assumed correct.
     """
     sql = f"SELECT {COLUMNS} FROM events WHERE body = ? AND seq > ? ORDER BY seq LIMIT ?"
     numbers: list[int] = []
@@ -123,7 +123,7 @@ def _check_archived(log: EventLog) -> tuple[list[int], list[str]]:
 def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
     """Return the unarchived events after a seq whose hashes match, and the problems of others.
 
-    Of a log that shows its past also what was erased since, at the end.
+    For a log that shows its past, later erasures come at the end.
     """
     events: list[Event] = []
     wrong: dict[str, None] = {}
@@ -136,9 +136,9 @@ def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
 
 
 def _readable_rows(log: EventLog, after: int, wrong: dict[str, None]) -> Iterator[Row]:
-    """Yield the rows with bodies after a seq; a page that cannot be read is left behind.
+    """Yield the rows with bodies after a seq; unreadable pages are skipped.
 
-    Ever longer steps are taken there: of a log that is all damage nobody waits for each number.
+    The steps over them double, so that a log that is all damage is not tried number by number.
     """
     sql = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND body != ? ORDER BY seq LIMIT ?"
     most, step = _BATCH, 1
@@ -161,7 +161,7 @@ def _readable_rows(log: EventLog, after: int, wrong: dict[str, None]) -> Iterato
 
 
 def _sqlite_check(log: EventLog) -> list[Row]:
-    # quick_check would not hold the indexes to the table: they answer for it
+    # quick_check would not compare the indexes with the table
     return log.sql("PRAGMA integrity_check")
 
 

@@ -1,5 +1,5 @@
 """
-The SQLite file behind the log: how it is made and opened, whose it is, and what its errors mean.
+The SQLite file behind the log: creating, opening and identifying it, and translating its errors.
 """
 
 import os
@@ -25,11 +25,11 @@ from store.home.errors import (
 from store.home.files import make_folder, sync_file, sync_path
 from store.log import vocabulary
 
-APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
+APPLICATION_ID = 0x6D6E6D6F  # "mnmo": identifies a log of ours
 SCHEMA_VERSION = 6
 # the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
-# what makes a log of an earlier version one of the next
+# upgrades a log from each version to the next
 MIGRATIONS = {
     1: "CREATE INDEX events_by_session ON events (session, seq) WHERE session IS NOT NULL",
     2: f"CREATE INDEX events_of_jobs ON events (kind, seq) WHERE {OF_JOBS}",
@@ -41,7 +41,7 @@ MIGRATIONS = {
     "ALTER TABLE events ADD COLUMN clock INTEGER; "
     "CREATE TABLE vocabulary (kind TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT",
 }
-# how many events of each kind there are in each step of time
+# the number of events of each kind in each step of time
 TALLY = """
 WITH RECURSIVE
     asked (steps, since, step, kinds) AS (SELECT ?, ?, ?, ?),
@@ -54,7 +54,7 @@ SELECT named.value, place, (
 ) FROM asked, json_each(asked.kinds) AS named, places
 """
 BUSY_TIMEOUT_MS = 5_000
-AHEAD_BYTES = 8 << 20  # the write-ahead file keeps, however long readers or an erasing made it
+AHEAD_BYTES = 8 << 20  # the write-ahead file shrinks to this size after long reads or erasures
 LEAST_SQLITE = (3, 51, 3)  # older ones can lose WAL frames when two connections checkpoint
 
 MOST_SEQ = 2**62  # more than SQLite will ever number
@@ -76,7 +76,7 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException as error:  # an interrupt too must not leave the write lock held
-        number = connection.system_errno  # why SQLite could not do it; the next call forgets it
+        number = connection.system_errno  # SQLite's reason; the next call forgets it
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         if isinstance(error, apsw.IOError) and number:
@@ -86,10 +86,11 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
 
 @contextmanager
 def rewrite_transaction(connection: apsw.Connection) -> Iterator[None]:
-    """Hold the write lock, and let rows be changed: nobody else ever sees the table unguarded.
+    """Hold the write lock and allow rows to be changed; no other connection sees the table
+    unguarded.
 
-    What a row said is overwritten with zeros. The trigger is part of the transaction: it is back
-    with the commit, and after a crash it was never gone.
+    The old contents of rows are overwritten with zeros. The trigger is part of the transaction: it
+    is back with the commit, and after a crash it was never gone.
     """
     overwrites = connection.pragma("secure_delete", True)
     assert overwrites, "SQLite overwrites what it deletes"
@@ -104,10 +105,10 @@ def rewrite_transaction(connection: apsw.Connection) -> Iterator[None]:
 
 
 def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
-    """Bring the log into its one file, and give back to the system what it does not need.
+    """Move everything into the one log file; with `shrink`, return unused space to the system.
 
-    Return whether it could be done: while somebody reads or writes it cannot, and loses nothing.
-    What lay in the write-ahead log does not come back with a power cut either.
+    Return True if it succeeded: it fails while others read or write, and loses nothing. The former
+    contents of the write-ahead log do not come back after a power cut either.
     """
     try:
         if shrink:
@@ -122,7 +123,7 @@ def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the file system say into our own errors."""
+    """Turn errors of SQLite and the file system into our own."""
     try:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
@@ -161,14 +162,14 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def close_error(path: Path) -> LogClosed:
-    """Return what is said of a log whose tenant was deleted, or whose server ends: whoever asks
-    again hears which.
+    """Return the error for a log whose tenant was deleted, or whose server ends: a retry finds out
+    which.
     """
     return LogClosed(f"the log of {path.parent.name} was closed: ask again")
 
 
 def create_file(path: Path) -> None:
-    """Make an empty file that only its owner can read, where there is none."""
+    """Make an empty file that only its owner can read, if it does not exist."""
     make_folder(path.parent)
     # SQLite gives -wal and -shm the mode of the file, so it must be private before SQLite sees it.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -177,9 +178,9 @@ def create_file(path: Path) -> None:
 def connect(path: Path) -> apsw.Connection:
     """Return a connection that waits a while for the locks of others.
 
-    On a read-only disk it can only read. SQLite reads a log beside its write-ahead file and -shm,
-    as they lie there while a program has it open or after one was killed; where neither lies
-    there, it would have to make them, so it is told that nobody changes the file.
+    On a read-only disk it can only read. There SQLite needs the write-ahead file and -shm, which
+    exist while a program has the log open or after one was killed; if neither exists, SQLite would
+    have to create them, so it is told that the file never changes.
     """
     ahead = Path(f"{path}-wal")
     if files.is_read_only(path) and not (ahead.exists() and ahead.stat().st_size):
@@ -192,7 +193,7 @@ def connect(path: Path) -> apsw.Connection:
 
 
 def show_until(connection: apsw.Connection, seq: int) -> None:
-    """Have a connection read no event with a greater seq; the whole table is `main.events` to it.
+    """Hide the events with a greater seq from a connection; the whole table remains `main.events`.
 
     A temporary view hides the table of its name: https://www.sqlite.org/lang_naming.html.
     """
@@ -203,14 +204,14 @@ def show_until(connection: apsw.Connection, seq: int) -> None:
 
 
 def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
-    """Check whose file it is, make the table in an empty one, set what each connection needs."""
+    """Check that the file is ours, create the table in an empty one, configure the connection."""
     if create and not _tables(connection):
         write_ahead(connection)
         with immediate(connection):
             if not _tables(connection):  # another process may have been first
                 from importlib.resources import files
 
-                sync_path(path.parent)  # no log is there before its folders are
+                sync_path(path.parent)  # no log exists before its folders do
                 connection.execute(files("store.log").joinpath("schema.sql").read_text())
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -223,7 +224,7 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
             f"{path} has schema version {version}, this mnemolog reads {SCHEMA_VERSION}: "
             "upgrade mnemolog"
         )
-    if version == SCHEMA_VERSION:  # before that no log notes any
+    if version == SCHEMA_VERSION:  # earlier versions note none
         read_vocabulary(connection.execute, path)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {AHEAD_BYTES}")
@@ -234,8 +235,8 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
 def read_vocabulary(
     ask: Callable[[str, tuple[object, ...]], Iterable[Row]], path: Path
 ) -> dict[str, int]:
-    """Return the versions of the bodies that a log notes, by kind; raise LogVersion where one is
-    not known here. It costs microseconds.
+    """Return the versions of the bodies that a log notes, by kind; raise LogVersion for one unknown
+    here. It costs microseconds.
     """
     noted: dict[str, int] = dict(ask("SELECT kind, version FROM vocabulary", ()))
     if unknown := vocabulary.first_unknown(noted.items()):
@@ -255,7 +256,9 @@ def note_vocabulary(connection: apsw.Connection, path: Path, needs: Mapping[str,
 
 
 def is_older(path: Path) -> bool:
-    """Return whether opening a log would change its schema, so that no version before reads it."""
+    """Return True if opening a log would upgrade its schema, so that earlier versions cannot read
+    it.
+    """
     with translate_errors(path):
         connection = connect(path)
         try:
@@ -265,7 +268,7 @@ def is_older(path: Path) -> bool:
 
 
 def write_ahead(connection: apsw.Connection) -> None:
-    """Turn write-ahead logging on; SQLite does not wait for a lock here, however it is told to."""
+    """Turn write-ahead logging on; SQLite ignores its busy timeout here."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
     while True:
         try:
@@ -278,7 +281,7 @@ def write_ahead(connection: apsw.Connection) -> None:
 
 
 def _migrate(connection: apsw.Connection) -> None:
-    """Bring a log to the current schema, whole or not at all; its events stay as they are."""
+    """Upgrade a log to the current schema, wholly or not at all; its events stay as they are."""
     with immediate(connection):
         version = int(connection.pragma("user_version"))  # another process may have been first
         for older in range(version, SCHEMA_VERSION):

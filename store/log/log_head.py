@@ -1,14 +1,14 @@
 """
-Head: the newest event that was acknowledged, in a small file of its own beside the log.
+Head: the newest acknowledged event, in a small file of its own beside the log.
 
-It is written after COMMIT, so it is never ahead of its log: where it is, events that were
-acknowledged are gone, as when the write-ahead file was deleted, or an older copy of the log put
-back. The log alone cannot tell. The file is not fsynced, and lags after a power cut; one that is
-missing or cannot be read says nothing, and the next append makes it anew.
+It is written after COMMIT, so it is never ahead of its log: if it appears to be, acknowledged
+events are gone, as when the write-ahead file was deleted, or an older copy of the log restored. The
+log alone cannot show that. The file is not fsynced, and lags after a power cut; a missing or
+unreadable file means nothing, and the next append writes it anew.
 
-A hash over all rows would see no more: each row has its hash, numbers leave no hole, and who can
-write a row with its hash could write the sum too. An event's id is never rewritten, so neither
-erasing nor compaction touches this file.
+A hash over all rows would detect no more: each row has its hash, the numbering has no holes, and an
+attacker able to write a row with its hash could write the sum too. An event's id is never
+rewritten, so neither erasing nor compaction touches this file.
 """
 
 import os
@@ -33,7 +33,9 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True):
-    """The newest event's number and id, and the id of the log's first: which log it is."""
+    """The newest event's number and id, and the id of the log's first event, which identifies the
+    log.
+    """
 
     seq: int
     id: str
@@ -55,7 +57,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class OtherLog(msgspec.Struct, frozen=True):
-    """The head is not this log's: either of the two was exchanged."""
+    """The head belongs to another log: one of the two was exchanged."""
 
     seq: int
 
@@ -79,7 +81,7 @@ def encode_head(head: Head) -> bytes:
 
 
 def decode_head(data: bytes) -> Head | None:
-    """Return what a head's file says in its first line; None where that is not what was written."""
+    """Return the head in the first line of its file; None if the line is damaged."""
     mark, _, body = data.partition(b"\n")[0].partition(b" ")
     if mark != b"%08x" % crc32(body):
         return None
@@ -90,7 +92,7 @@ def decode_head(data: bytes) -> Head | None:
 
 
 def read(log: Path) -> Head | None:
-    """Return the head that a log's file tells; None where there is none that can be read."""
+    """Return the head in a log's file; None if there is none that can be read."""
     try:
         return decode_head(path_of(log).read_bytes())
     except OSError:
@@ -98,7 +100,7 @@ def read(log: Path) -> Head | None:
 
 
 def make(log: Path, ask: Ask) -> None:
-    """Write a log's head anew, from the log; an empty one has none."""
+    """Write a log's head anew, from the log; an empty log has none."""
     ends = ask("SELECT seq, id FROM events ORDER BY seq DESC LIMIT 1", ())
     first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())
     if ends:
@@ -107,9 +109,10 @@ def make(log: Path, ask: Ask) -> None:
 
 
 def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
-    """Return what a head that was read before tells of the log that is asked; None: all is there.
+    """Compare a head that was read before with the log; return the difference, None if all is
+    there.
 
-    What the log itself says was lost is no news.
+    Losses that the log itself states are not reported.
     """
     if head is None:
         return None
@@ -123,13 +126,14 @@ def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
     there = ask("SELECT id FROM events WHERE seq = ?", (head.seq,))
     if there and there[0][0] != head.id:
         return OtherLog(head.seq)
-    return None  # where it is missing, the numbering shows it
+    return None  # if it is missing, the numbering shows it
 
 
 def read_gaps(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
-    """Return the numbers that the log says were lost, first and last of each gap, in order.
+    """Return the lost numbers that the log states, first and last of each gap, in order.
 
-    It says so at a seq above `after` and up to `until`. Raise LogCorrupt where it cannot be read.
+    Only statements at a seq above `after` and up to `until` count. Raise LogCorrupt if they cannot
+    be read.
     """
     sql = "SELECT body FROM events WHERE kind = 'lost' AND seq > ? AND seq <= ?"
     rows = ask(sql, (after, until))
@@ -144,15 +148,15 @@ def read_gaps(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int
 
 
 def gap_event(gaps: Sequence[tuple[int, int]], at: int, ids: Sequence[str] = ()) -> Event:
-    """Return the event that says which numbers hold none any more, and their ids if known."""
+    """Return the event that states lost numbers, and their ids if known."""
     id_ = new_id(at)
     return Event(id_, at, Lost(gaps=tuple(gaps), ids=tuple(ids)), id_)
 
 
 class Gone(Exception):
-    """What was appended took numbers that had been given; it is to be done after `gap` is stated.
+    """The appended events took numbers that had been assigned; append them after `gap` is stated.
 
-    It goes from `HeadFile.check` to whoever appends, and no further.
+    Raised by `HeadFile.check` and handled by the appender.
     """
 
     def __init__(self, gap: Gap) -> None:
@@ -161,7 +165,7 @@ class Gone(Exception):
 
 
 def state_gap(connection: apsw.Connection, gap: Gap, at: int) -> None:
-    """State in the log what is gone, unless another process just did."""
+    """State in the log which events are gone, unless another process just did."""
     rows: list[Row] = connection.execute("SELECT max(seq) FROM events").fetchall()
     newest = int(rows[0][0] or 0)
     if newest < gap.last:
@@ -170,19 +174,19 @@ def state_gap(connection: apsw.Connection, gap: Gap, at: int) -> None:
 
 
 class HeadFile:
-    """A log's head, as whoever appends keeps it. One thread at a time."""
+    """A log's head, as kept by a writer of the log. One thread at a time."""
 
     def __init__(self, log: Path) -> None:
         self._path = path_of(log)
         self._descriptor: int | None = None
-        self._next: int | None = None  # the number of the event that comes if nobody else appends
+        self._next: int | None = None  # the number of the next event if no other process appends
         self._first = ""
         self._is_anothers = False
 
     def check(self, connection: apsw.Connection, new: Sequence[Event]) -> None:
-        """Look, before COMMIT, whether events took numbers that were not yet given; else Gone.
+        """Check before COMMIT that events took unassigned numbers; else raise Gone.
 
-        So a number is never given twice: what was built from lost events keeps its place.
+        So a number is never assigned twice: snapshots built from lost events keep their place.
         """
         if not new or new[0].seq == self._next:
             return
@@ -195,11 +199,13 @@ class HeadFile:
         if head is not None and head.seq >= new[0].seq:
             if self._first == head.first or new[0].seq == 1:
                 raise Gone(Gap(new[0].seq, head.seq))
-        # what contradicts the log stays, for a person to see
+        # a head that contradicts the log stays, for a person to see
         self._is_anothers = compare(head, ask) is not None
 
     def move(self, new: Sequence[Event]) -> None:
-        """After COMMIT: the newest of these events is the head. What cannot be noted is no loss."""
+        """After COMMIT: make the newest of these events the head. Failing to write it loses
+        nothing.
+        """
         if not new:
             return
         self._next = new[-1].seq + 1
@@ -214,7 +220,7 @@ class HeadFile:
             self._descriptor = None
 
     def _read_file(self) -> bytes:
-        """Return what the file says; empty where it cannot be read."""
+        """Return the file's contents; empty if it cannot be read."""
         with suppress(OSError):
             if self._descriptor is None:
                 flags = os.O_RDWR | os.O_CREAT | _BINARY

@@ -1,7 +1,7 @@
 """
-Log queries: named questions to an open log beyond `EventLog`'s own.
+Log queries: named queries on an open log beyond `EventLog`'s own.
 
-Most are answered by an index alone; no hash is checked unless whole events are returned.
+Most are answered by an index alone; hashes are checked only if whole events are returned.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from store.redaction import redact
 
 
 class EventLine(NamedTuple):
-    """An event without what it says."""
+    """An event without its body."""
 
     seq: int
     id: str
@@ -48,7 +48,7 @@ _decoder = msgspec.json.Decoder(_Key)
 
 
 def newest_change(log: EventLog, subject: str) -> int:
-    """Return the seq of the newest event that changed a memory; 0 if none did."""
+    """Return the seq of the newest event that changed a memory; 0 if there is none."""
     rows = log.sql(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
     return int(rows[0][0])
 
@@ -70,7 +70,7 @@ def last_change(log: EventLog) -> int:
 
 
 def bytes_by_kind(log: EventLog) -> dict[str, int]:
-    """Return about how many bytes the events of each kind take; bodies are not read."""
+    """Return the approximate size in bytes of the events of each kind; bodies are not read."""
     return dict(
         log.sql(
             "SELECT kind, sum(octet_length(body) + length(id) + length(subject) + 120) "
@@ -81,7 +81,7 @@ def bytes_by_kind(log: EventLog) -> dict[str, int]:
 
 
 def time_of(log: EventLog, seq: int) -> int | None:
-    """Return when the event of a seq happened, microseconds UTC; None if there is none."""
+    """Return the time of the event with a seq, microseconds UTC; None if there is none."""
     rows = log.sql("SELECT at FROM events WHERE seq = ?", (seq,))
     return int(rows[0][0]) if rows else None
 
@@ -90,9 +90,9 @@ _RECENT = 100  # events: an import of old ones is soon over, and so is a clock t
 
 
 def moment_at(log: EventLog, seq: int) -> int:
-    """Return what time it was at a place in the log, microseconds UTC; 0 before the first event.
+    """Return the time at a place in the log, microseconds UTC; 0 before the first event.
 
-    The latest time among the last events up to there: the same whenever it is asked for.
+    The latest time among the last events up to there: the same for every call.
     """
     rows = log.sql(
         "SELECT max(at) FROM (SELECT at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT ?)",
@@ -104,8 +104,8 @@ def moment_at(log: EventLog, seq: int) -> int:
 def arrival_times(log: EventLog, now: int) -> dict[str, int]:
     """Return when each recorded memory reached the log, microseconds UTC, by its id.
 
-    An import tells of years ago and arrived today. An event without a clock, or with one of a wall
-    clock that was ahead, came no earlier than any event before it happened.
+    An import carries old times but arrived today. An event without a clock, or with a clock ahead
+    of `now`, arrived no earlier than the time of any event before it.
     """
     newest = "max(CASE WHEN at <= ?1 THEN at ELSE 0 END) OVER (ORDER BY seq)"
     rows = log.sql(
@@ -118,16 +118,16 @@ def arrival_times(log: EventLog, now: int) -> dict[str, int]:
 
 
 def newest_until(log: EventLog, at: int) -> int | None:
-    """Return the seq of the last event that happened at a moment or before, microseconds UTC; None
-    if there is none.
+    """Return the seq of the last event at or before a time, microseconds UTC; None if there is
+    none.
     """
     rows = log.sql("SELECT max(seq) FROM events WHERE at <= ?", (at,))
     return None if rows[0][0] is None else int(rows[0][0])
 
 
 def imported_commits(log: EventLog, sha: str) -> list[tuple[int, str]]:
-    """Return the seq of each event that imported a commit whose hash begins so, in order, and as
-    much of that hash as was kept, 12 digits.
+    """Return the seq of each event that imported a commit whose hash begins with `sha`, in order,
+    and the stored part of that hash, 12 digits.
     """
     rows = log.sql(
         "SELECT seq, json_extract(body, '$.metadata.commit') FROM events WHERE kind = 'recorded' "
@@ -160,8 +160,8 @@ def tally(
 
 
 def sessions_by_arrival(log: EventLog, kinds: Sequence[str], project: str | None) -> list[str]:
-    """Return the sessions that have events of some kinds, in a project if one is given; the one
-    whose last event was written last comes last.
+    """Return the sessions with events of some kinds, in a project if one is given, in the order of
+    their last written event.
     """
     marks = ", ".join("?" * len(kinds))
     rows = log.sql(
@@ -212,12 +212,12 @@ def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
 
 
 _ANSWER = 2_000  # characters of a session's last answer: lists show its beginning
-_OF_SESSIONS = ("prompted", "recalled")  # the kinds that tell when a session was
+_OF_SESSIONS = ("prompted", "recalled")  # the kinds that date a session
 
 
 class SessionLine(NamedTuple):
-    """A session: what was asked first and answered last, its first and last moment in microseconds
-    UTC, how many events of each kind, and how many commands failed.
+    """A session: its first question and last answer, its first and last moment in microseconds UTC,
+    the number of events of each kind, and the number of failed commands.
     """
 
     session: str
@@ -232,9 +232,9 @@ class SessionLine(NamedTuple):
 
 
 def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) -> list[SessionLine]:
-    """Return the sessions that were last prompted or asked before `until`, the last one first.
+    """Return the sessions last prompted or asked before `until`, the last one first.
 
-    Of the `most` newest prompts and recalls, each.
+    Only the `most` newest prompts and as many recalls are considered.
     """
     last: dict[str, int] = {}
     for kind in _OF_SESSIONS:
@@ -286,8 +286,8 @@ def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) ->
 def _bodies(
     log: EventLog, sessions: Sequence[str], kind: str, which: str, holding: str = ""
 ) -> dict[str, Body]:
-    """Return of each session the body of a kind whose JSON holds a text; which of them is said in
-    SQL, of a session whose one is put away none.
+    """Return for each session the body of a kind whose JSON contains a text; the SQL aggregate
+    `which` selects one. Sessions whose selected body is archived are left out.
     """
     # the body is that of the least or greatest seq: https://www.sqlite.org/lang_select.html#bareagg
     rows = log.sql(
@@ -311,8 +311,8 @@ def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset
 def newest_subjects(
     log: EventLog, kinds: Sequence[str], after: int, until: int, most: int
 ) -> list[str]:
-    """Return the subjects of the newest events of some kinds with `after` < seq <= `until`:
-    first; as many of each kind, `most` of all.
+    """Return the subjects of the newest events of some kinds with `after` < seq <= `until`, newest
+    first within each kind; the same share of each kind, `most` in all.
     """
     by_kind = [
         log.sql(
@@ -335,8 +335,8 @@ def subjects_of(log: EventLog, ids: Sequence[str]) -> list[str]:
 
 
 def plan_that_lacks(log: EventLog, id_: str) -> str | None:
-    """Return the plan that wrote an event and was undone, and not applied again; None where there
-    is none such.
+    """Return the plan that wrote an event and was undone, and not applied again; None if there is
+    none.
     """
     rows = log.sql(
         f"SELECT subject FROM events AS undone WHERE {log_file.OF_JOBS} AND kind = 'undone' "
@@ -368,8 +368,8 @@ def newest_plan_ids(log: EventLog) -> list[str]:
 
 
 def tried_recalls(log: EventLog, plan: str, since: int) -> list[Event]:
-    """Return the receipts since a moment that a plan's trial was part of, in order; not those that
-    were put away.
+    """Return the receipts since a moment that were part of a plan's trial, in order, without
+    archived ones.
     """
     rows = log.sql(
         f"SELECT {COLUMNS} FROM events WHERE kind = 'recalled' AND at >= ? "
@@ -393,7 +393,7 @@ def changes_of(log: EventLog, subjects: Sequence[str], kinds: Sequence[str]) -> 
 def other_changes_of(
     log: EventLog, subjects: Sequence[str], kinds: Sequence[str], after: int
 ) -> list[EventLine]:
-    """Return the events about some memories after a seq, but for some kinds, in order."""
+    """Return the events about some memories after a seq, except those of some kinds, in order."""
     rows = log.sql(
         f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         "AND +seq > ? AND kind NOT IN (SELECT value FROM json_each(?)) ORDER BY seq",
@@ -411,7 +411,7 @@ def restorings(log: EventLog, after: int) -> list[EventLine]:
 
 
 def facts_with_key(log: EventLog, ids: Sequence[str]) -> list[KeyedFact]:
-    """Return those of some memories that were recorded as the value of a key, in order."""
+    """Return the memories among `ids` that were recorded as the value of a key, in order."""
     rows = log.sql(
         f"SELECT {_KEYED} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         f"AND +kind = 'recorded' AND {_HAS_KEY} ORDER BY seq",
@@ -440,8 +440,8 @@ def memories_of_kind(log: EventLog, kind: str) -> list[Event]:
 
 
 def newest_with_text(log: EventLog, text: str) -> int | None:
-    """Return the seq of the newest event that recorded or revised a memory with a text, in whatever
-    case; None if none did.
+    """Return the seq of the newest event that recorded or revised a memory containing a text,
+    ignoring case; None if there is none.
     """
     wanted = text.casefold()
     rows = log.sql(
@@ -454,19 +454,17 @@ def newest_with_text(log: EventLog, text: str) -> int | None:
 
 
 def has_archived(log: EventLog, kind: str) -> bool:
-    """Return whether the body of any event of a kind lies in a segment."""
+    """Return True if the body of any event of a kind is in a segment."""
     return bool(log.select_rows("kind = ? AND body = ?", (kind, PUT_AWAY), limit=1))
 
 
 def row_count(log: EventLog) -> int:
-    """Return how many events the log holds."""
+    """Return the number of events in the log."""
     return int(log.sql("SELECT count(*) FROM events")[0][0])
 
 
 def row_batches(log: EventLog, size: int) -> Iterator[list[Row]]:
-    """Yield all rows as stored, in order, up to `size` at a time; each batch is read when asked
-    for.
-    """
+    """Yield all rows as stored, in order, up to `size` at a time; each batch is read on demand."""
     return _batches(log, "seq > ?", (), size)
 
 
@@ -499,14 +497,14 @@ def _json(texts: Sequence[str]) -> str:
     return msgspec.json.encode(list(texts)).decode()
 
 
-# What a person may name
+# Names for completion
 
 
 _MOST_LOOKED_AT = 50_000  # events of a kind, the newest
 
 
 def projects(log: EventLog) -> list[str]:
-    """Return the projects of the newest memories, the last used first."""
+    """Return the projects of the newest memories and prompts, the last used first."""
     rows = log.sql(
         "SELECT project, max(at) FROM ("
         "SELECT * FROM (SELECT project, at FROM events WHERE kind = 'recorded' "

@@ -2,10 +2,10 @@
 Merging: the events of a person's other homes in this log, and the one order in which all homes that
 have them fold them.
 
-An event keeps the id, the origin and the clock that it got where it was first written. Its `seq`
-is its place in this log, by arrival, and differs from home to home; what a memory is must not. So
-where events about one memory arrived in another order than they were written in, that memory is
-folded anew by their clocks: `place` is the order, `late_subjects` finds where it matters.
+An event keeps the id, origin and clock it got where it was first written. Its `seq` is its place in
+this log, by arrival, and differs from home to home; the resulting memory must not. So if the events
+about a memory arrived in another order than they were written in, that memory is refolded by their
+clocks: `place` is the order, `late_subjects` finds the memories affected.
 """
 
 from collections.abc import Iterable
@@ -21,20 +21,20 @@ from store.log.events import RECEIPTS, Event, decode, is_erased
 from store.log.log_file import Row
 from store.log.rows import BODY, PUT_AWAY, row_columns
 
-# what one home alone can use: whom it told what, which models it asked, what its own log lost
+# of use to one home alone: its receipts, its model calls, the gaps of its own log
 LOCAL = frozenset("recalled judged adopted configured called lost".split())
-_TURN = ("action", "prompted", "session")  # what episodes are made of
+_TURN = ("action", "prompted", "session")  # kinds that make up an episode
 _UNFOLDED = sorted((RECEIPTS | {"rated"}) - {*_TURN})  # kinds that change no memory
 _FOLDED = f"kind NOT IN ({', '.join(map(repr, _UNFOLDED))})"
-# what ends a memory, or brings it back, decides of what jobs made of it too
+# events that end or revive a memory also decide the fate of memories that jobs made from it
 _DECIDING = "archived erased forgotten quarantined restored staled superseded".split()
 _PLACE = "coalesce(clock, at)"
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What a merge did: the events that are new here, and how many that were here already took the
-    form and the place that another home gave them before. Of those, `moved` are the memories that
-    what was built may say otherwise.
+    """The result of a merge: the events new to this log, and the number of existing events replaced
+    by the earlier form and place from another home. `moved` are the memories of the latter whose
+    snapshots may be outdated.
     """
 
     new: tuple[Event, ...]
@@ -43,15 +43,15 @@ class Merged(msgspec.Struct, frozen=True):
 
 
 def place(event: Event) -> tuple[int, str]:
-    """Return an event's place among those of all homes. One that was written before there were
-    clocks has its time instead.
+    """Return an event's place among those of all homes. An event written before clocks existed has
+    its time instead.
     """
     return event.clock or event.at, event.id
 
 
 def erased_episodes(log: EventLog, events: Iterable[Event]) -> list[str]:
-    """Return the episodes that were erased here, of the sessions that some events are of: what
-    comes of their turns later is to be erased too.
+    """Return the episodes erased here that belong to the sessions of some events: later events of
+    their turns must be erased too.
     """
     if not (erased := log_queries.erased_ids(log, log.head())):
         return []
@@ -67,11 +67,11 @@ def erased_episodes(log: EventLog, events: Iterable[Event]) -> list[str]:
 def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
     """Write the events of another home, by its id, that are not here yet; all of them or none.
 
-    What tells of a memory that was erased here comes in without its texts. Of an event that both
-    homes wrote, as an import of the same commits, both keep the form that has the earlier place.
-    Raise InvalidInput for what no event may hold, and what `append` raises of the disk.
+    Events about a memory that was erased here come in without their texts. If both homes wrote an
+    event, such as an import of the same commits, both keep the form with the earlier place. Raise
+    InvalidInput for an invalid event, and the disk errors of `append`.
     """
-    # with an origin and a clock, as their home would have given them
+    # with an origin and a clock, as their home would have assigned them
     stamped = (event.with_stamp(event.origin or home, event.clock or event.at) for event in events)
     incoming = sorted(stamped, key=place)
     ids = msgspec.json.encode([event.id for event in incoming]).decode()
@@ -79,7 +79,7 @@ def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
         erased = log_queries.erased_ids(log, log.head())
         rows = log.select_rows("id IN (SELECT value FROM json_each(?))", (ids,))
         there = {row[1]: row for row in rows}
-        new: dict[str, Event] = {}  # a home that was copied or set back sends some events twice
+        new: dict[str, Event] = {}  # a home that was copied or restored sends some events twice
         replaced: dict[str, tuple[Row, Event]] = {}
         for event in incoming:
             if not erased.isdisjoint((event.id, event.subject)):
@@ -100,8 +100,8 @@ def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
 
 
 def _comes_before(event: Event, row: Row) -> bool:
-    """Return whether an event takes the place of the row with its id. What was erased, or put away,
-    stays as it is.
+    """Return True if an event replaces the row with its id. Erased and archived rows stay as they
+    are.
     """
     kind, subject, body = row[3], row[4], row[BODY]
     if body == PUT_AWAY or (kind, subject) != (event.kind, event.subject):
@@ -115,7 +115,7 @@ def _comes_before(event: Event, row: Row) -> bool:
 
 
 def is_folded(event: Event) -> bool:
-    """Return whether an event may change a memory."""
+    """Return True if an event may change a memory."""
     return event.kind not in _UNFOLDED
 
 
@@ -126,8 +126,8 @@ def newest_place(log: EventLog, until: int) -> int:
 
 
 def late_subjects(log: EventLog, after: int, until: int) -> list[str]:
-    """Return the memories that may differ by whether their events are folded as they arrived or as
-    they were written, of those that an event with `after` < seq <= `until` is about.
+    """Return the subjects of the events with `after` < seq <= `until` whose memory may depend on
+    whether its events are folded in the order of arrival or of writing.
 
     None in a log of one home alone.
     """
@@ -150,7 +150,7 @@ def late_subjects(log: EventLog, after: int, until: int) -> list[str]:
     return list(tied)
 
 
-# memories that something was told of before they themselves arrived
+# memories with an event that arrived before they themselves did
 _OVERTAKEN = (
     "SELECT id FROM events AS memory WHERE seq > ? AND seq <= ? "
     "AND kind IN ('prompted', 'recorded') AND EXISTS (SELECT 1 FROM events "
@@ -159,15 +159,15 @@ _OVERTAKEN = (
 
 
 def is_overtaken(log: EventLog, event: Event) -> bool:
-    """Return whether something was told of a memory, or an episode, before it arrived itself."""
+    """Return True if an event about a memory, or an episode, arrived before it did."""
     if event.kind not in ("prompted", "recorded"):
         return False
     return bool(log.sql(_OVERTAKEN, (event.seq - 1, event.seq)))
 
 
 def _is_tied(log: EventLog, id_: str, until: int) -> bool:
-    """Return whether the order of a memory's events matters: they did not arrive in it, or what
-    others say decides of it too, as of a value of a key.
+    """Return True if the order of a memory's events matters: they arrived in another order, or
+    other memories' events affect it too, as with the value of a key.
     """
     rows = log.sql(
         f"SELECT kind, {_PLACE}, id, body FROM events WHERE subject = ? AND seq <= ? AND {_FOLDED} "
@@ -185,7 +185,7 @@ def _is_tied(log: EventLog, id_: str, until: int) -> bool:
 
 
 def _changed_episodes(log: EventLog, session: str, until: int) -> list[str]:
-    """Return a session's episodes that somebody forgot, pinned, ..."""
+    """Return a session's episodes that were changed by hand: forgotten, pinned, ..."""
     rows = log.sql(
         "SELECT id FROM events AS episode WHERE session = ? AND kind = 'prompted' AND seq <= ? "
         "AND EXISTS (SELECT 1 FROM events "
@@ -196,15 +196,15 @@ def _changed_episodes(log: EventLog, session: str, until: int) -> list[str]:
 
 
 def events_about(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
-    """Return the events about some memories that count up to a seq, in the order of all homes; of
-    an episode those of its turn too, and the prompt that ended it.
+    """Return the events about some memories that count up to a seq, in the order of all homes; for
+    an episode also those of its turn, and the prompt that ended it.
 
-    However wrong clocks are, nothing happened to a memory before it was recorded.
+    However wrong the clocks are, nothing happened to a memory before it was recorded.
     """
     undone = log.undone_ids(until)
     by_id = {event.id: event for id_ in ids for event in _about(log, id_)}
     events = [event for event in by_id.values() if event.seq <= until and event.id not in undone]
-    if not log.is_merged():  # what was written before there were clocks has times, and no order
+    if not log.is_merged():  # events from before clocks have times, but no order
         return sorted(events, key=attrgetter("seq"))
     begun = {event.id: place(event) for event in events}
 

@@ -1,9 +1,9 @@
 """
-Receipts of recalls, page by page, the newest first: what was asked, and what came back.
+Receipts of recalls, page by page, newest first: the queries and their results.
 
-A page looks at LOOKED_AT receipts at most and says where it stopped, so that a filter few of them
-pass costs no more than one that all do. Bodies are read of what is returned, and where a filter
-asks for what they say; of those that were put away one part of a segment at a time.
+A page reads at most LOOKED_AT receipts and returns where it stopped, so a filter that few of them
+pass costs no more than one that all do. Bodies are read only for the returned receipts, and for
+filters on their contents; those of archived ones a part of a segment at a time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,18 +21,18 @@ from store.redaction import redact
 from store.text.text_features import MAY_RULE
 
 LOOKED_AT = 8_000  # receipts of a page
-_STEP = 2_000  # of a query: a group of a segment
+_STEP = 2_000  # receipts of a query: a group of a segment
 _LAST = 2**62
 _NEWEST_FIRST = "ORDER BY at DESC, seq DESC LIMIT ?"
 
-Place = tuple[float, int]  # when a receipt was written, and its seq
+Place = tuple[float, int]  # the time of a receipt, and its seq
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which receipts; None asks nothing. Moments are microseconds UTC, `until` exclusive.
+    """A filter on receipts; None means any. Times are microseconds UTC, `until` exclusive.
 
-    `memories` asks for those that brought one of some memories; `silent` for those that brought
-    nothing (or, False, for those that brought something), `near` for those that nearly brought it.
+    `memories` selects receipts with any of these memories among their hits; `silent` those without
+    hits (or, False, those with some), `near` those with a near miss.
     """
 
     since: int | None = None
@@ -45,7 +45,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The receipts found; `last` is where to go on, None at the end. `looked_at` were read."""
+    """The receipts found; `last` is where to continue, None at the end. `looked_at` were read."""
 
     receipts: tuple[Event, ...]
     last: Place | None
@@ -55,10 +55,10 @@ class Page(msgspec.Struct, frozen=True):
 def page(
     log: EventLog, wanted: Wanted, limit: int, after: Place | None = None, most: int = LOOKED_AT
 ) -> Page:
-    """Return up to `limit` receipts, the newest first, from after a place on.
+    """Return up to `limit` receipts, newest first, starting after a place.
 
-    Fewer where the `most` that are looked at held no more, with a place to go on from. Raise
-    LogCorrupt where one that was put away cannot be read.
+    Fewer if the `most` receipts read contained no more, with a place to continue from. Raise
+    LogCorrupt if an archived one cannot be read.
     """
     receipts: list[Row] = []
     place, looked_at = after or (_LAST, _LAST), 0
@@ -92,7 +92,7 @@ def find(log: EventLog, id_: str) -> Event:
 
 
 def _keys(log: EventLog, wanted: Wanted, after: Place, count: int) -> Sequence[Place]:
-    """Return the places of the next receipts, by an index alone unless a session is asked for."""
+    """Return the places of the next receipts, by an index alone unless a session is given."""
     where, values = _base(wanted)
     rows = log.sql(
         f"SELECT at, seq FROM events WHERE {where} AND (at, seq) < (?, ?) {_NEWEST_FIRST}",
@@ -102,7 +102,7 @@ def _keys(log: EventLog, wanted: Wanted, after: Place, count: int) -> Sequence[P
 
 
 def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) -> list[Row]:
-    """Return the whole rows between two places, the last one too, that pass."""
+    """Return the whole matching rows between two places, the last one included."""
     where, values = _base(wanted)
     where += " AND (at, seq) < (?, ?) AND (at, seq) >= (?, ?)"
     values += (*after, *last)
@@ -143,29 +143,29 @@ def _base(wanted: Wanted) -> tuple[str, tuple[object, ...]]:
 
 
 def _text_conditions(wanted: Wanted) -> list[tuple[list[str], bool]]:
-    """Return the texts of which a body must hold one, or must not: bodies are JSON of one form."""
+    """Return texts of which a body must contain one, or must not: bodies are JSON of one form."""
     conditions: list[tuple[list[str], bool]] = []
     if wanted.memories:
         ids = (msgspec.json.encode(memory).decode() for memory in wanted.memories)
         conditions.append(([f'"id":{id_},"score"' for id_ in ids], True))
     if wanted.silent is not None:
         conditions.append((['"hits":[]'], wanted.silent))
-    if wanted.near:  # a quote within a text is written with a backslash before it
+    if wanted.near:  # a quote within a text is escaped with a backslash
         conditions.append((['"near":'], True))
     return conditions
 
 
-# Unrated receipts: recalls that brought memories and were neither rated nor judged.
+# Unrated receipts: recalls with hits that were neither rated nor judged.
 
-SOON_US = 86_400 * 1_000_000  # a rating of a memory speaks of what brought it within a day
+SOON_US = 86_400 * 1_000_000  # a memory's rating applies to recalls that returned it within a day
 DAY_US = 86_400 * 1_000_000
 
 
 def pending(log: EventLog, since: int, until: int) -> list[Event]:
-    """Return the receipts that wait for a word, with `since` <= at < `until`, the oldest first.
+    """Return the receipts that await a rating, with `since` <= at < `until`, oldest first.
 
-    One is answered by a rating of its own or, within a day, of what it brought, and by a judgment;
-    a judgment that was undone counts as said: a person did not want it.
+    A receipt is rated directly, by a rating of one of its hits within a day, or by a judgment; an
+    undone judgment still counts: a person did not want it.
     """
     events = log.events_between(("recalled",), since, until)
     judged = {event.subject for event in log.job_events(("judged",))}
@@ -181,7 +181,7 @@ def pending(log: EventLog, since: int, until: int) -> list[Event]:
 
 
 def may_rate(event: Event) -> bool:
-    """Return whether an event may say how good a memory is: a tool's or the web's may not."""
+    """Return True if an event may rate a memory: events of a tool or the web may not."""
     return event.trust in MAY_RULE
 
 

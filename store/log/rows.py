@@ -1,8 +1,8 @@
 """
 Rows: an event as a row of the log's table, redacted and hashed, and back; how rows are written.
 
-The body of a row that was archived is empty: it lies in a segment (`store.log.segments`), and the
-row's own hash says what it must be.
+The body of an archived row is empty: it is in a segment (`store.log.segments`), and must match the
+row's own hash.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,13 +25,13 @@ COLUMNS = (
     "sha256"
 )
 BODY = 9  # the place of the body among the columns
-PUT_AWAY = ""  # no body is written so: an empty one is {}
+PUT_AWAY = ""  # marks an archived body: an empty one is written as {}
 MAX_NAME = 1_024  # bytes of an id, and of the name of a project, session or agent
 
 
 def encode_row(event: Event) -> tuple[Event, Row]:
-    """Return the event as it is kept, and its columns from its id to its clock; raise InvalidInput
-    for what cannot be kept.
+    """Return the event as it is stored, and its columns from id to clock; raise InvalidInput for
+    one that cannot be stored.
     """
     for name in ("id", "subject", "project", "session", "agent", "origin"):
         size = len((getattr(event, name) or "").encode(errors="replace"))
@@ -53,7 +53,7 @@ def encode_row(event: Event) -> tuple[Event, Row]:
 
 
 def row_columns(event: Event) -> Row:
-    """Return the columns of an event from its id to its clock."""
+    """Return the columns of an event from id to clock."""
     return (
         event.id,
         event.at,
@@ -71,9 +71,9 @@ def row_columns(event: Event) -> Row:
 
 
 def row_hash(row: Row) -> bytes:
-    """Return the hash of a row's columns from its id to its clock.
+    """Return the hash of a row's columns from id to clock.
 
-    A row without author, origin and clock has the hash it had before there were such columns.
+    A row without author, origin and clock has the hash it had before these columns existed.
     """
     if row[-1] is None and row[-2] is None and row[-3] is None:
         row = row[:BODY]
@@ -81,7 +81,7 @@ def row_hash(row: Row) -> bytes:
 
 
 def decode_row(row: Row) -> Event:
-    """Return the event of a whole row; raise LogCorrupt where its hash is not that of it."""
+    """Return the event of a whole row; raise LogCorrupt if its hash does not match."""
     seq, id_, at, kind, subject, project, session, agent, trust, body = row[: BODY + 1]
     author, origin, clock, digest = row[BODY + 1 :]
     if row_hash(row[1:-1]) != digest:
@@ -101,7 +101,7 @@ def stamp_rows(
     origin: str | None,
     wall: int,
 ) -> Sequence[tuple[Event, Row]]:
-    """Return events and their columns with origin and clock, where they have none; the caller holds
+    """Return events and their columns, with origin and clock filled in if missing; the caller holds
     the log.
     """
     if all(event.clock for event, _ in rows):
@@ -120,8 +120,8 @@ def stamp_rows(
 
 
 def _newest_clocks(connection: apsw.Connection, origin: str | None, most: int) -> tuple[int, int]:
-    """Return this home's newest clock, and the greatest up to `most` of the events that came in
-    since: those before it are less, for they were heard then.
+    """Return this home's newest clock, and the greatest clock up to `most` of the events received
+    since; earlier ones are less, as that newest clock was set after them.
     """
     newest: list[Row] = connection.execute(
         "SELECT origin, clock FROM events ORDER BY seq DESC LIMIT 1"
@@ -145,7 +145,7 @@ def _newest_clocks(connection: apsw.Connection, origin: str | None, most: int) -
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """An event as it stands in the log; `is_new` is False where its id was there already."""
+    """An event as stored in the log; `is_new` is False if its id was there already."""
 
     event: Event
     is_new: bool
@@ -160,11 +160,11 @@ def insert_numbered(connection: apsw.Connection, rows: Iterable[Row]) -> None:
 
 
 def insert_row(connection: apsw.Connection, event: Event, row: Row) -> Appended:
-    """Write an event, whose columns `encode_row` gave; one of its id that says the same is not
-    written again.
+    """Write an event with the columns from `encode_row`, unless the same event is already stored
+    under its id.
 
-    What was put away or erased counts as the same, and so does what an earlier version redacted
-    less of. Raise IdConflict where it is something else.
+    An archived or erased event counts as the same, and so does one redacted less by an earlier
+    version. Raise IdConflict if the stored event differs.
     """
     inserted: list[Row] = connection.execute(
         f"{_INSERT} ON CONFLICT (id) DO NOTHING RETURNING seq",
@@ -201,7 +201,7 @@ def rewrite_rows(
 ) -> None:
     """Give rows other bodies and change the table of segments; the caller holds the transaction.
 
-    Raise LogBusy where a row is not any more what the caller read.
+    Raise LogBusy if a row has changed since the caller read it.
     """
     for row, body in bodies:
         columns = (*row[1:BODY], body, *row[BODY + 1 : -1])
@@ -234,7 +234,7 @@ def replace_rows(connection: apsw.Connection, rows: Sequence[tuple[Row, Row]]) -
     """Give rows the columns, from id to clock, that another home wrote under the same ids before;
     the caller holds the transaction.
 
-    Raise LogBusy where a row is not any more what the caller read.
+    Raise LogBusy if a row has changed since the caller read it.
     """
     names = COLUMNS.split(", ")[2:]  # all but seq and id
     for old, row in rows:
@@ -247,8 +247,8 @@ def replace_rows(connection: apsw.Connection, rows: Sequence[tuple[Row, Row]]) -
             raise LogBusy(f"event {old[0]} was rewritten by another process: try again")
 
 
-# The log holds what an earlier version took for no secret, until `mnemolog erase` takes it out.
-# What is built of it and what is shown of it is redacted again by today's patterns.
+# The log keeps secrets that an earlier version did not recognise, until `mnemolog erase` removes
+# them. Snapshots and output are redacted again by today's patterns.
 
 T = TypeVar("T")
 
@@ -256,7 +256,7 @@ T = TypeVar("T")
 def redact_event(event: Event) -> Event:
     """Return an event without the secrets in it: itself, if there are none.
 
-    Nothing is validated: a tag may grow beyond what is accepted from outside.
+    The result is not validated: a tag may grow beyond the limit for tags from outside.
     """
     body = _redact_fields(event.body)
     names = [_redact_fields(name) for name in (event.project, event.session, event.agent)]

@@ -2,8 +2,8 @@
 Salvage: make a new log of every row of a damaged one whose hash is valid.
 
 The damaged files are first copied into `damaged` and never deleted. The new log is written whole
-under another name. Once it is named `log.repaired` it is the log, and whoever opens the log next
-moves it into place. A crash at any moment leaves either the old log or the new one.
+under another name. Once it is named `log.repaired` it is the log, and the next process to open the
+log moves it into place. A crash at any moment leaves either the old log or the new one.
 """
 
 import os
@@ -30,13 +30,13 @@ from store.log.rows import BODY, PUT_AWAY, encode_row, insert_numbered, row_hash
 from store.log.segments import Segment
 
 REPAIRING = "log.repairing"  # the new log's name while it is written
-_SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file: who has it open holds it
+_SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file that is open
 
 
 class Salvaged(msgspec.Struct, frozen=True):
-    """What can be read of a damaged log. `gaps` are runs of numbers whose events are lost and not
+    """The readable rows of a damaged log. `gaps` are runs of numbers whose events are lost and not
     yet stated as lost; `ids` are those of their ids that can be read. `newest` is the largest
-    number ever given.
+    number ever assigned.
     """
 
     rows: tuple[Row, ...]
@@ -44,11 +44,11 @@ class Salvaged(msgspec.Struct, frozen=True):
     newest: int
     gaps: tuple[tuple[int, int], ...]
     ids: tuple[str, ...]
-    read_from: tuple[object, ...]  # changes if somebody writes meanwhile
+    read_from: tuple[object, ...]  # changes if the log is written meanwhile
 
 
 def folder_of(log: Path) -> Path:
-    """Return where copies of damaged files are kept."""
+    """Return the folder for copies of damaged files."""
     return log.parent / "damaged"
 
 
@@ -74,7 +74,7 @@ def keep_dropped(log: Path, ask: Ask) -> None:
 
     SQLite drops everything after a damaged frame, and deletes the file when the log is closed.
     """
-    with suppress(LogError):  # any other damage is reported by whoever reads it
+    with suppress(LogError):  # any other damage is reported by the next reader
         if isinstance(log_head.compare(log_head.read(log), ask), Gap):
             keep(_ahead(log))
 
@@ -86,9 +86,9 @@ def keep_orphaned(log: Path) -> None:
 
 
 def salvage(log: Path, least: int = 0) -> Salvaged:
-    """Return what can be read of a log and of the copies in `damaged`, and what is missing.
+    """Return the readable rows of a log and of the copies in `damaged`, and the gaps.
 
-    `least` is a number known to have been given, such as a manifest's watermark.
+    `least` is a number known to have been assigned, such as a manifest's watermark.
     """
     stamps = _stamps(log)
     database, ahead = _bytes(log), _bytes(_ahead(log))
@@ -121,10 +121,10 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
 
 
 def write(log: Path, salvaged: Salvaged, at: int) -> None:
-    """Replace the damaged log, which is kept, by one of what was salvaged.
+    """Replace the damaged log, which is kept, by one made of the salvaged rows.
 
-    If something is missing, the last event of the new log states it. Raise LogBusy if another
-    process has the log open, LogFull or LogReadOnly if the disk is.
+    If events are missing, the last event of the new log states it. Raise LogBusy if another process
+    has the log open, LogFull or LogReadOnly if the disk is.
     """
     with log_file.translate_errors(log):
         for path in (log, _ahead(log), log_head.path_of(log)):
@@ -221,7 +221,7 @@ def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     for segment in segments.list_segments(folder):
         with suppress(LogCorrupt):
             there = {row[0]: row for row in segments.read(folder, segment)}
-            if rows.keys().isdisjoint(there):  # else an erasure left it, and it is not swept yet
+            if rows.keys().isdisjoint(there):  # else an erasure left it, not swept yet
                 whole.append(msgspec.structs.replace(segment, events=len(there)))
                 rows |= there
     return tuple(whole), rows
@@ -256,7 +256,7 @@ def _new_log(log: Path) -> Path:
 
 
 def is_open(log: Path) -> bool:
-    """Return whether another process has a log open. None of our own connections may be open:
+    """Return True if another process has a log open. None of our own connections may be open:
     checking drops their locks.
     """
     if sys.platform == "win32" or not log.exists():  # Windows replaces no open file anyway
@@ -274,7 +274,7 @@ def is_open(log: Path) -> bool:
 
 
 def _stamps(log: Path) -> tuple[object, ...]:
-    """Return values that change when somebody writes to a log."""
+    """Return values that change when a log is written."""
     statuses = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
     return tuple(
         status and (status.st_ino, status.st_size, status.st_mtime_ns) for status in statuses
@@ -283,10 +283,9 @@ def _stamps(log: Path) -> tuple[object, ...]:
 
 # Pages: rows read off the pages of a SQLite file or its write-ahead file, without SQLite.
 #
-# SQLite returns nothing behind a damaged page, and drops every transaction after a damaged frame.
+# SQLite returns nothing beyond a damaged page, and drops every transaction after a damaged frame.
 # Each row has its own hash, so any page can be read wherever it is: only valid rows are taken. Leaf
-# pages of a table, records and overflow are as in
-# https://www.sqlite.org/fileformat2.html
+# pages of a table, records and overflow are as in https://www.sqlite.org/fileformat2.html
 
 _PAGE = 4096  # SQLite's default, which every log has
 _LEAF = 0x0D
@@ -310,8 +309,8 @@ def rows_of_database(data: bytes) -> Iterator[Row]:
 def rows_of_wal(data: bytes, beneath: bytes) -> Iterator[Row]:
     """Yield the possible rows on the pages of a write-ahead file, the newest version of each last.
 
-    Pages that are not in it are taken from the file `beneath`. Frames of an earlier round, which
-    lie behind those of the current one, come first.
+    Pages that are not in it are taken from the file `beneath`. Frames of an earlier round, stored
+    after those of the current one, come first.
     """
     size = _FRAME_HEADER + _PAGE
     frames = [data[at : at + size] for at in range(_WAL_HEADER, len(data) - size + 1, size)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _GROUP = 2_000  # rows decoded at a time
-_KEPT = 8  # groups kept at hand
+_KEPT = 8  # groups kept in memory
 _CURE = "restore it from a backup; recording and recall work without it"
 
 
@@ -81,7 +81,7 @@ def list_segments(folder: Path) -> list[Segment]:
 
 
 def problem(folder: Path, segment: Segment) -> str | None:
-    """Return what is wrong with a segment's file, with the cure, or None."""
+    """Return the problem with a segment's file and its fix; None if there is none."""
     if segment.name != _name(segment.first, segment.last, segment.sha256):
         return f"the log's entry for segment {segment.name} is damaged: {_CURE}"
     try:

@@ -1,8 +1,8 @@
 """
-Vocabulary: which versions of the bodies of events a log holds, and which this mnemolog reads.
+Vocabulary: the versions of event bodies in a log, and those that this mnemolog reads.
 
-A version of a kind is raised whenever its body can say something new: a field, or a word of one.
-`tests/test_vocabulary.py` fails where a body changed and its version did not. The log notes the
+The version of a kind is raised whenever its body gains a field, or a field gains a word.
+`tests/test_vocabulary.py` fails if a body changed and its version did not. The log notes the
 version with the first event that needs it, in the same transaction, so a program that would take a
 sound event for a damaged one, or leave it out, refuses the log by name instead.
 """
@@ -15,8 +15,8 @@ import msgspec
 from store.log.event_kinds import Body, Planned, Unknown
 from store.log.events import KINDS, Event, decode
 
-# By kind, whether a body says what version 2, 3, ... added: the rest is read by older programs too.
-# An example, for a word that memories' kinds would gain:
+# By kind, tests of a body for the additions of version 2, 3, ...; other bodies are read by older
+# programs too. An example, for a word that memories' kinds would gain:
 #     "recorded": (lambda body: body.kind == "hunch",),
 ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {
     "planned": (lambda body: body.job == "bulk",),
@@ -24,7 +24,8 @@ ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {
 }
 
 
-# noted beside the kinds, in a log with events of other homes: to fold them as they arrived is wrong
+# noted beside the kinds, in a log with events of other homes, which must not be folded as they
+# arrived
 MERGED = "merged"
 
 
@@ -34,14 +35,14 @@ def versions() -> dict[str, int]:
 
 
 def first_unknown(noted: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
-    """Return the first of some kinds, with its version, that this mnemolog does not read."""
+    """Return the first of some kinds, with its version, that this mnemolog cannot read."""
     read = versions()
     return next((pair for pair in sorted(noted) if pair[1] > read.get(pair[0], 0)), None)
 
 
 def needed(events: Iterable[Event]) -> dict[str, int]:
-    """Return the least version of each kind with which some events can be read; a kind that only a
-    later mnemolog knows has none here.
+    """Return the least version of each kind that some events need to be read; kinds known only to a
+    later mnemolog are left out.
     """
     least: dict[str, int] = {}
     for event in events:
@@ -58,7 +59,7 @@ def _needs(kind: str, body: Body) -> Iterator[tuple[str, int]]:
         return
     tests = ADDED.get(kind, ())
     yield kind, max((2 + place for place, test in enumerate(tests) if test(body)), default=1)
-    if isinstance(body, Planned):  # its steps are events to be
+    if isinstance(body, Planned):  # its steps are future events
         for step in body.steps:
             yield from _needs(
                 step.event, decode(step.event, msgspec.json.encode(step.body).decode())

@@ -1,1 +1,1 @@
-"""Maintenance: build, check, verify, repair, back up, erase and export what a home holds."""
+"""Maintenance: build, check, verify, repair, back up, erase and export the data of a home."""

@@ -1,9 +1,9 @@
 """
-Audits: what must hold of a candidate before it is published.
+Audits: the requirements of a candidate before it is published.
 
-Each checks the candidate in another way than it was made, and reports in one sentence what it
-found, with the memories it fails on and the cure. They run as Dagster's blocking asset checks, and
-in every other build.
+Each checks the candidate in another way than it was made, and reports its finding in one sentence,
+with the memories it fails on and the cure. They run as Dagster's blocking asset checks, and in
+every other build.
 """
 
 from collections import Counter
@@ -39,8 +39,8 @@ from store.text import tokenizer
 from store.text.excerpt import plural
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
-_QUERIES = 10  # of these documents are asked for
-_PIECES, _PIECE = 4, 64  # runs of so many terms of each: what rounding adds grows with their number
+_QUERIES = 10  # taken from these documents
+_PIECES, _PIECE = 4, 64  # runs of so many terms of each: rounding error grows with their number
 _ROUNDING = 2.0**-24  # of a float32
 _FEW = 20  # memories whose numbers alone may be wrong, or one in a hundred
 
@@ -70,8 +70,8 @@ def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
 def bm25_parity(audited: AuditInput) -> AuditResult:
     """A sample of documents scores the same as with rank_bm25's BM25Okapi.
 
-    Runs of the sample's own terms are asked for. A score is a sum of float32, so it may differ by
-    as many roundings as it has terms, of the size of what is added up.
+    The queries are runs of the sample's own terms. A score is a sum of float32, so it may differ by
+    as many roundings as it has terms, in proportion to the terms' absolute sum.
     """
     from rank_bm25 import BM25Okapi  # jobs only
 
@@ -91,7 +91,7 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
             text = f"{term!r} is not in {index.frequency(term)} memories"
             return AuditResult(False, text, audited.ids(listed))
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
-    # the sample's own statistics are not the corpus's: those are put in, from the counts
+    # the sample's own statistics are not the corpus's: use those, from the counts
     idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
     places = {term: index.find(term) for term in reference.idf}
     if lost := {term for term, place in places.items() if place is None}:
@@ -108,7 +108,7 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
     if index.average_length != bm25.round_impacts(float(counting.mean()) if len(counting) else 0.0):
         return AuditResult(False, f"{index.average_length} is not the average length")
     wanted = [reference.get_scores(query) for query in queries]
-    # an idf may be below zero: what is added up is larger than the sum then
+    # an idf may be below zero: the sum of the absolute terms is then larger than the score
     reference.idf = {term: abs(value) for term, value in reference.idf.items()}
     is_off = np.zeros(len(sample), np.bool_)
     worst = 0.0
@@ -218,14 +218,14 @@ def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
 def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], text: str) -> AuditResult:
     """Return a failure of the rows whose numbers are wrong.
 
-    A few are isolated; of many the build itself is wrong.
+    A few are isolated; with many, the build itself is wrong.
     """
     ids = audited.ids(rows)
     return AuditResult(not ids, text, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
 def _with_words(audited: AuditInput, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the rows whose texts hold a word: a text of signs alone may well have no vector."""
+    """Return the rows whose texts hold a word: a text of symbols alone may have no vector."""
     table = fields_of(audited.of_memories, np.sort(rows), TEXTS)
     texts = zip(*(column.to_pylist() for column in table.columns), strict=True)
     has_words = [bool(tokenizer.terms("\n".join(filter(None, fields)))) for fields in texts]
@@ -235,8 +235,8 @@ def _with_words(audited: AuditInput, rows: npt.NDArray[np.int64]) -> npt.NDArray
 def _not_unit(
     audited: AuditInput,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], str]:
-    """Return the rows of the new parts that are not of length 1, those that are zero although they
-    are of a text, and a sentence that counts the first.
+    """Return the rows of the new parts that are not of length 1, the zero rows of texts, and a
+    sentence that counts the first.
 
     Both the halves and the int8 rows are checked.
     """

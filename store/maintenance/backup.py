@@ -1,10 +1,10 @@
 """
-Backup: one tenant in one file, proven before it counts and before anything of it is used.
+Backup: one tenant in one file, proven before it counts and before any of it is used.
 
 A backup holds the log as it was at one moment, the segments below `cold/log` that it names, and the
-batches that wait to be recorded. Everything else is built from these. Its parts lie in a folder
-laid out as a tenant's before they are packed and after they are unpacked, and are proven there: so
-a restored tenant is whole when its folder gets its name, or is not there at all.
+batches waiting to be recorded. Everything else is built from these. Its parts are in a folder laid
+out as a tenant's before they are packed and after they are unpacked, and are proven there: so a
+restored tenant is whole when its folder gets its name, or does not exist at all.
 """
 
 import os
@@ -38,14 +38,14 @@ from store.maintenance.backup_file import Listing
 from store.maintenance.erase_scan import scan
 
 _PASSING = ".backup-"  # no tenant's name begins so
-_PATIENCE_S = 10.0  # for a lock that nobody else knows the name of
-_AT_ONCE = 16 << 20  # bytes of bodies that are looked at together
+_PATIENCE_S = 10.0  # for a lock whose name no other process knows
+_AT_ONCE = 16 << 20  # bytes of bodies that are checked together
 _MOST_ROWS = 2_000
 _NEXT_JOB = "SELECT number, at, body FROM jobs WHERE number > ? ORDER BY number LIMIT 1"
 
 
 class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A backup that was made: where, how long the file is, and what it says of itself."""
+    """A new backup: its path, the size of the file, and its listing."""
 
     file: str
     bytes: int
@@ -53,9 +53,9 @@ class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant that was restored. `replaced` is where the one that it replaced lies now.
+    """A restored tenant. `replaced` is the folder of the tenant it replaced.
 
-    `erased_again` counts the memories that had been erased since; None: the log that knows them
+    `erased_again` counts the memories that had been erased since; None: the log that lists them
     could not be read.
     """
 
@@ -66,10 +66,10 @@ class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupReport:
-    """Write a backup of a tenant that others may use meanwhile, and prove it first.
+    """Write a backup of a tenant that may be in use meanwhile, and prove it first.
 
-    Raise Conflict where the file is there already, LogBusy where somebody rewrites the log all the
-    time, LogCorrupt where the log is damaged, and what the disk says as a LogError.
+    Raise Conflict if the file already exists, LogBusy if the log is being rewritten all the time,
+    LogCorrupt if the log is damaged, and disk errors as a LogError.
     """
     if path.exists() or path.is_symlink():
         raise Conflict(f"{path} already exists: give a new file")
@@ -98,9 +98,9 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
 
 
 def check_backup(path: Path) -> Listing:
-    """Return the list of a backup, once all of it was unpacked elsewhere and proven.
+    """Return the listing of a backup, after unpacking it elsewhere and proving all of it.
 
-    Raise SourceError for one that cannot be restored whole, LogFull where there is no room.
+    Raise SourceError if it cannot be restored whole, LogFull if there is no room.
     """
     with TemporaryDirectory(prefix="mnemolog-") as folder:
         return _unpack_and_prove(path, Path(folder))
@@ -109,7 +109,7 @@ def check_backup(path: Path) -> Listing:
 def restore_backup(
     settings: Settings, path: Path, name: str | None, now: int, *, replace: bool
 ) -> RestoreReport:
-    """Make a tenant of a backup, under its own name or another; see `install`.
+    """Make a tenant from a backup, under its own name or another; see `install`.
 
     Raise SourceError as `check_backup` does.
     """
@@ -122,11 +122,11 @@ def restore_backup(
 def install(
     settings: Settings, name: str, now: int, fill: Callable[[Path], Listing], *, replace: bool
 ) -> RestoreReport:
-    """Make a tenant of what `fill` writes into an empty folder and proves; nothing is built yet.
+    """Make a tenant from the files that `fill` writes and proves in an empty folder; build nothing.
 
-    One that is there is put away first, where `replace` says so, and what was erased from it since
-    is erased again; the caller sees to it that no server has it open. Raise Conflict where there is
-    one, InvalidName, BuildBusy, LogBusy or LogFull, and what `fill` raises.
+    With `replace`, an existing tenant is set aside first, and memories erased from it since are
+    erased again; the caller ensures that no server has it open. Raise Conflict if one exists,
+    InvalidName, BuildBusy, LogBusy or LogFull, and the errors of `fill`.
     """
     tenant = tenants.tenant(settings.home, name)
     is_there = tenant.exists or (tenant.root.is_dir() and any(tenant.root.iterdir()))
@@ -138,7 +138,7 @@ def install(
         listing = fill(folder)
         staged = Tenant(tenant.name, folder)
         if not is_there:
-            _rename(staged.root, tenant.root)  # fails where somebody made that tenant meanwhile
+            _rename(staged.root, tenant.root)  # fails if that tenant was made meanwhile
             return RestoreReport(tenant=tenant.name, listing=listing)
         with tenants.lock_jobs(tenant):
             erased = _erase_again(staged, tenant, now)
@@ -161,7 +161,7 @@ def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
 
 
 def _unpack_and_prove(path: Path, folder: Path) -> Listing:
-    """Unpack a backup and prove it; raise SourceError where it cannot be restored whole."""
+    """Unpack a backup and prove it; raise SourceError if it cannot be restored whole."""
     listing = backup_file.unpack(path, folder)
     try:
         counts = prove(Tenant(listing.tenant, folder))
@@ -173,9 +173,10 @@ def _unpack_and_prove(path: Path, folder: Path) -> Listing:
 
 
 def prove(staged: Tenant) -> tuple[int, int, int]:
-    """Return the counts of a folder: its events, the moment of the newest, the batches that wait.
+    """Return a folder's count of events, the moment of the newest, and the count of waiting
+    batches.
 
-    Raise LogCorrupt, LogForeign or LogVersion where anything in it is not what we wrote.
+    Raise LogCorrupt, LogForeign or LogVersion if anything in it was not written by us.
     """
     longest, newest = check_log(staged.log)
     with EventLog(staged.log) as log:
@@ -197,8 +198,8 @@ def _check_segments(staged: Tenant, log: EventLog) -> None:
 
 
 def _check_events(log: EventLog, at_once: int) -> int:
-    """Return the number of events; every hash is compared, and that none is missing of which the
-    log does not say that it was lost.
+    """Return the number of events, after checking every hash and that no event is missing except
+    those the log reports as lost.
     """
     lost = dict(integrity.gaps(log))
     count = newest = 0
@@ -214,7 +215,7 @@ def _check_events(log: EventLog, at_once: int) -> int:
 
 
 def _check_jobs(staged: Tenant) -> int:
-    """Return the number of batches that wait, each of which can be read."""
+    """Return the number of waiting batches, after checking that each can be read."""
     check_queue(staged.ingest)
     queue, number, count = QueueFile(staged.ingest), 0, 0
     try:
@@ -230,10 +231,10 @@ def _check_jobs(staged: Tenant) -> int:
 
 
 def _replace(staged: Tenant, tenant: Tenant, home: Path, now: int) -> Path:
-    """Let a proven folder take a tenant's place; return where the old one lies now.
+    """Move a proven folder into a tenant's place; return the new path of the old one.
 
-    Whoever is killed between the two renames leaves the new one under a name that says whose
-    successor it is: the next who asks for the tenant gives it its place.
+    A process killed between the two renames leaves the new folder under the successor's name: the
+    next lookup of the tenant moves it into place.
     """
     shutil.rmtree(tenant.successor, ignore_errors=True)
     _rename(staged.root, tenant.successor)
@@ -243,7 +244,7 @@ def _replace(staged: Tenant, tenant: Tenant, home: Path, now: int) -> Path:
             os.rename(kept_in, tenant.root)
             raise Conflict(f"{tenant.root} cannot be made: try again")
     except BaseException:  # an interrupt too
-        if tenant.root.exists():  # else the successor is what there is
+        if tenant.root.exists():  # else only the successor is left
             shutil.rmtree(tenant.successor, ignore_errors=True)
         raise
     return kept_in
@@ -258,10 +259,10 @@ def _rename(folder: Path, to: Path) -> None:
 
 
 def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
-    """Erase from a folder what was erased from a tenant, as `mnemolog erase` does, and look through
-    it; return how many memories that were.
+    """Erase from a folder the memories erased from a tenant, as `mnemolog erase` does, and scan it;
+    return their number.
 
-    None where the tenant's log cannot be read.
+    None if the tenant's log cannot be read.
     """
     try:
         with EventLog(tenant.log) as present:
@@ -276,16 +277,16 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
     Queue(staged.ingest).erase(erased)
     if wiped is not None:
         report = scan(staged.root, staged.root, wiped.marks)
-        if not report.found and not report.unread:  # else `doctor` will name what to erase again
+        if not report.found and not report.unread:  # else `doctor` names the erasing to repeat
             erase.drop_start(staged, ids)
     return len(ids)
 
 
 @contextmanager
 def _temporary_folder(beside: Path) -> Iterator[Path]:
-    """Give an empty folder beside another, gone at the end unless it was moved.
+    """Yield an empty folder beside another, removed at the end unless it was moved.
 
-    One that a process left which was killed goes too: its lock is free.
+    A folder left by a killed process is removed too: its lock is free.
     """
     make_folder(beside)
     for lock in beside.glob(f"{_PASSING}*.lock"):
@@ -295,7 +296,7 @@ def _temporary_folder(beside: Path) -> Iterator[Path]:
     folder = beside / f"{_PASSING}{uuid4().hex[:8]}"
     lock = folder.with_suffix(".lock")
     try:
-        lock.touch(mode=0o600)  # where no file can be made, filelock would try for ever
+        lock.touch(mode=0o600)  # if no file can be made, filelock would try for ever
     except FileNotFoundError as error:
         raise Conflict(f"{beside} takes no file: name one in another folder") from error
     with filelock.FileLock(lock, timeout=_PATIENCE_S, mode=0o600):
@@ -308,17 +309,17 @@ def _temporary_folder(beside: Path) -> Iterator[Path]:
 
 
 def _unlink(lock: Path) -> None:
-    """Take a lock's file away, which is held; Windows minds, and filelock does it there."""
+    """Delete a held lock's file; on Windows that fails, and filelock does it there."""
     with suppress(PermissionError):
         lock.unlink(missing_ok=True)
 
 
-# Copies of a tenant's SQLite files, taken while others write, and what must be true of one that
-# comes back.
+# Copies of a tenant's SQLite files, taken while others write, and the checks of a copy that comes
+# back.
 #
 # The copy is SQLite's own (https://www.sqlite.org/backup.html), in one step, so it is the file at
-# one moment. One that comes from elsewhere could hold triggers and views of somebody else's, which
-# would run as ours: its schema must be ours to the word (https://www.sqlite.org/security.html).
+# one moment. A foreign file could hold triggers and views that would run as ours: its schema must
+# match ours exactly (https://www.sqlite.org/security.html).
 
 _COMMENT = re.compile(r"--[^\n]*")
 _SPACE = re.compile(r" ?([(),;]) ?")
@@ -332,11 +333,11 @@ _UNFINISHED = (
 def copy_log(path: Path, to: Path) -> None:
     """Copy a log as it is at one moment; raise as `translate_errors` does."""
     with _copy_database(path, to) as copy:
-        copy.execute("VACUUM")  # a page may still hold what was erased from the rows on it
+        copy.execute("VACUUM")  # a page may still hold text erased from its rows
 
 
 def copy_queue(path: Path, to: Path) -> None:
-    """Copy the batches that wait, to be taken up by whoever opens the copy."""
+    """Copy the waiting batches, to be processed by the opener of the copy."""
     with _copy_database(path, to) as copy:
         for statement in _UNFINISHED:
             copy.execute(statement)
@@ -353,11 +354,11 @@ def _copy_database(path: Path, to: Path) -> Iterator[apsw.Connection]:
 
 
 def check_log(path: Path) -> tuple[int, int]:
-    """Look at a log that came from elsewhere, and make it written ahead, as ours are.
+    """Check a log that came from elsewhere, and switch it to write-ahead mode, as ours are.
 
-    Return the length of its longest body, and the moment of its newest event. Raise LogForeign
-    where its tables are not ours to the word, LogVersion where they are those of a later mnemolog,
-    LogCorrupt where SQLite finds damage in it.
+    Return the length of its longest body, and the moment of its newest event. Raise LogForeign if
+    its tables are not exactly ours, LogVersion if they are those of a later mnemolog, LogCorrupt if
+    SQLite finds damage in it.
     """
     version = log_file.SCHEMA_VERSION
     with _check_database(path, log_file.APPLICATION_ID, version, "store.log") as connection:
@@ -371,7 +372,7 @@ def check_log(path: Path) -> tuple[int, int]:
 
 
 def check_queue(path: Path) -> None:
-    """Look at a queue as `check_log` does at a log; raise the same."""
+    """Check a queue as `check_log` does a log; raise the same."""
     with _check_database(
         path, queue_file.APPLICATION_ID, queue_file.SCHEMA_VERSION, "store.ingest"
     ):
@@ -415,12 +416,12 @@ def _statements(connection: apsw.Connection) -> Iterator[str]:
 
 
 def _schema_names(connection: apsw.Connection) -> Iterator[str]:
-    """Yield the names of tables and triggers; the indexes that are missing make nothing wrong."""
+    """Yield the names of tables and triggers; missing indexes do no harm."""
     for kind, name in connection.execute("SELECT type, name FROM sqlite_schema"):
         if kind in ("table", "trigger"):
             yield name
 
 
 def _plain(statement: str) -> str:
-    """Return a statement without comments and needless space: a migration has them otherwise."""
+    """Return a statement without comments and needless space: those of a migration differ."""
     return _SPACE.sub(r"\1", " ".join(_COMMENT.sub(" ", statement).split()))

@@ -1,10 +1,10 @@
 """
 The backup file: a zip that any tool opens, with a list of its parts.
 
-It may have been damaged, or made by somebody else. What must stay true of reading one: nothing is
-written but the parts that may be in a backup, each where its name says and nowhere else; no more
-than MOST_RATIO times the file's own size, and no more than the disk has room for; in little memory;
-and every part is what the list says by size and SHA-256. APPNOTE.TXT is the format:
+It may be damaged or forged. Reading one guarantees: nothing is written but the parts that may be in
+a backup, each at the path its name gives and nowhere else; no more than MOST_RATIO times the file's
+own size, and no more than the disk has room for; in little memory; and every part matches the list
+by size and SHA-256. APPNOTE.TXT is the format:
 https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
 """
 
@@ -37,7 +37,7 @@ FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to
 _CHUNK = 1 << 20
 _SEGMENT = r"cold/log/\d{12}-\d{12}-[0-9a-f]{16}\.parquet"
 _PART = re.compile(rf"{re.escape(LOG)}|{re.escape(QUEUE)}|{_SEGMENT}")
-_END = struct.Struct("<4s4H2LH")  # the zip's last record, where it has no comment
+_END = struct.Struct("<4s4H2LH")  # the zip's last record, if it has no comment
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Moment = Annotated[int, msgspec.Meta(ge=FIRST, le=LAST)]
@@ -52,9 +52,9 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a backup says of itself; moments are microseconds UTC.
+    """A backup's listing; moments are microseconds UTC.
 
-    `newest_at` is when its newest event happened, `jobs` how many batches were waiting.
+    `newest_at` is the time of its newest event, `jobs` the number of waiting batches.
     """
 
     format: int = FORMAT
@@ -76,7 +76,7 @@ _listing = msgspec.json.Decoder(Listing)
 
 
 def parts_of(folder: Path) -> tuple[Part, ...]:
-    """Return the parts that lie in a folder which is laid out as a tenant's."""
+    """Return the parts in a folder with a tenant's layout."""
     names = sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
     )
@@ -90,7 +90,7 @@ def parts_of(folder: Path) -> tuple[Part, ...]:
 def pack(path: Path, folder: Path, listing: Listing) -> None:
     """Write a backup of a folder's parts, whole or not at all, for its owner alone.
 
-    Raise OSError as the disk does.
+    Raise OSError for disk errors.
     """
     temporary = temporary_name(path)
     whole = sum(part.bytes for part in listing.parts)
@@ -121,23 +121,23 @@ def _write(path: Path, folder: Path, listing: Listing, method: int) -> None:
 
 
 def _entry(name: str, method: int) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name)  # 1980: when it was made is in the list
+    entry = zipfile.ZipInfo(name)  # 1980: the list has the time it was made
     entry.compress_type = method
     entry.external_attr = 0o600 << 16
     return entry
 
 
 def read_listing(path: Path) -> Listing:
-    """Return the list of a backup; raise SourceError where it cannot be one."""
+    """Return the listing of a backup; raise SourceError if it cannot be one."""
     with _open_zip(path) as packed:
         return _list(path, packed)
 
 
 def unpack(path: Path, folder: Path) -> Listing:
-    """Write a backup's parts below an empty folder, to the disk; return its list.
+    """Write a backup's parts below an empty folder, to the disk; return its listing.
 
-    Raise SourceError for a file that is no whole backup, LogFull where there is no room for it;
-    what was written until then is to be thrown away.
+    Raise SourceError for a file that is no whole backup, LogFull if there is no room for it; then
+    discard the files written so far.
     """
     with _open_zip(path) as packed:
         listing = _list(path, packed)
@@ -151,7 +151,7 @@ def unpack(path: Path, folder: Path) -> Listing:
 
 
 def _list(path: Path, packed: zipfile.ZipFile) -> Listing:
-    """Return the list, held to what else is in the file."""
+    """Return the listing, checked against the rest of the file."""
     names = packed.namelist()
     if LIST not in names:
         raise SourceError(f"{path} is not a mnemolog backup: it has no {LIST}")
@@ -208,9 +208,9 @@ def _unpack(path: Path, packed: zipfile.ZipFile, part: Part, to: Path) -> None:
 
 @contextmanager
 def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a backup's zip; raise SourceError where it is none, or anything of it is wrong.
+    """Open a backup's zip; raise SourceError if it is none, or anything in it is wrong.
 
-    LogFull is raised where the block finds no room for what it writes.
+    Raise LogFull if the block runs out of disk space.
     """
     try:
         if not path.is_file():  # never wait for a pipe, or read a device to its end
@@ -231,7 +231,7 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _check_ends(path: Path, file: BufferedReader) -> None:
-    """Raise SourceError where something stands before or after the zip."""
+    """Raise SourceError if there are bytes before or after the zip."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _END.size))
     end = file.read(_END.size)

@@ -1,11 +1,11 @@
 """
 Build: a slice of the log becomes projections, a candidate, audits and a published manifest.
 
-The same steps serve Dagster (one asset each), the CLI and the tests. What is built waits in the
-tenant's `candidate` folder, one reference for each projection, and only a candidate whose parts all
-have one watermark and whose audits all passed is published. A pure function of equal inputs is not
-run again: where a projection's inputs did not change, its published snapshot serves on; where some
-did, the parts of it that nothing happened to do.
+The same steps serve Dagster (one asset each), the CLI and the tests. Finished projections wait in
+the tenant's `candidate` folder, one reference each, and only a candidate whose parts all have one
+watermark and whose audits all passed is published. A pure function of equal inputs is not run
+again: a projection with unchanged inputs keeps its published snapshot; one with changed inputs
+keeps its unaffected parts.
 """
 
 import time
@@ -53,9 +53,9 @@ from store.snapshots.snapshot import SnapshotRef
 class Build(msgspec.Struct, frozen=True):
     """One build of one tenant, up to `watermark`; every step takes it.
 
-    A `full` one takes nothing over from what is published; a `thorough` one hashes what it takes
-    over, any other looks whether somebody wrote to it since. One that `accepts` is published
-    although past recalls are answered in another way.
+    A `full` build reuses nothing published; a `thorough` one hashes the files it reuses, any other
+    checks whether they were written to since. One that `accepts` is published although past recalls
+    are answered differently.
     """
 
     tenant: Tenant
@@ -75,8 +75,8 @@ class Build(msgspec.Struct, frozen=True):
         return [projection.name for projection in self.projections]
 
 
-_JOURNAL_S = 7 * 86_400.0  # what waits for a build of another embedder: a week
-MOST_ROUNDS = 3  # of building without what was quarantined in the round before
+_JOURNAL_S = 7 * 86_400.0  # journals for a build of another embedder are kept a week
+MOST_ROUNDS = 3  # of rebuilding without the memories quarantined in the round before
 
 Progress = Callable[[str], None]
 WholeCheck = Callable[[Build], Sequence[CheckResult]]
@@ -84,10 +84,10 @@ WholeCheck = Callable[[Build], Sequence[CheckResult]]
 
 @contextmanager
 def lock(tenant: Tenant, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the tenant's build lock, which who writes what is built must.
+    """Hold the tenant's build lock, required for writing build results.
 
-    Raise BuildBusy where another build holds it longer, and a LogError where the disk does not take
-    what the block writes.
+    Raise BuildBusy if another build holds it longer, and a LogError if the disk fails a write in
+    the block.
     """
     try:
         with translate_disk_errors(tenant.root):
@@ -109,15 +109,15 @@ def start(
     keep_days: int = 0,
     now: int = 0,
 ) -> Build:
-    """Begin a build at the log's head and forget what an earlier one left unpublished.
+    """Begin a build at the log's head and drop an earlier unpublished candidate.
 
-    Before, episodes older than `keep_days` at a moment are erased; 0: none.
+    Before that, erase episodes older than `keep_days` at `now`; 0: none.
     """
     if before := retention.retention_bound(keep_days, now):
         with suppress(LogBusy):  # the next build does it
             retention.erase_old(tenant, log, before, now)
     if not embedder.dimension:
-        with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
+        with suppress(EmbedderError):  # learn a new embedder's vector width
             embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full, thorough, accepts)
     for folder in (tenant.root, *(tenant.root / name for name in ("erased", "failures", "sync"))):
@@ -152,7 +152,7 @@ def step(
 ) -> tuple[SnapshotRef, Built]:
     """Build one projection and put it into the candidate; return its reference and its tables.
 
-    What a build that was ended left in the journal is taken up.
+    Journal entries left by an interrupted build are reused.
     """
     began = time.perf_counter()
     refs = build_state.load_refs(build.tenant, projection.inputs)
@@ -176,7 +176,7 @@ def step(
             )
             tables = build_checked(projection, step_inputs, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
-                # what made them does not answer now: better the ones there are than none
+                # the model does not answer now: reuse the published rows rather than have none
                 old = newest_published(build.tenant, projection)
                 tables = build_checked(projection, step_inputs, _previous(build, projection, old))
         seconds = time.perf_counter() - began
@@ -188,7 +188,7 @@ def step(
 
 
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
-    """Run the audits of one projection; their results are kept beside the candidate.
+    """Run the audits of one projection and store their results beside the candidate.
 
     Tables that break a constraint fail by that alone: an audit relies on them.
     """
@@ -202,7 +202,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     before = served.projections.get(projection.name) if served else None
     compared = None
     if served is not None and before is not None:
-        if projection.name == "memories":  # the rows of these are read
+        if projection.name == "memories":  # its audits read the published rows
             compared = _load_earlier(build, Published(served, before))
         else:
             compared = load(build, before)
@@ -235,9 +235,9 @@ CONSTRAINTS = "constraints"  # the check that tables fit together
 
 
 def _broken_constraint(build: Build, projection: Projection, tables: Built) -> str:
-    """Return the first constraint that a built projection breaks; empty where there is none.
+    """Return the first constraint that a built projection breaks; empty if there is none.
 
-    What was published already was looked at when it was built.
+    Published parts were checked when they were built.
     """
     earlier = newest_published(build.tenant, projection)
     published_files = {file.path for file in earlier.ref.files} if earlier else set()
@@ -259,17 +259,17 @@ def _is_broken(results: Sequence[CheckResult]) -> bool:
 
 
 def load_checks(build: Build) -> list[CheckResult]:
-    """Return the audits' results for the candidate so far, for the step that publishes it."""
+    """Return the audit results for the candidate so far, for the step that publishes it."""
     return build_state.load_checks(build.tenant, build.names)
 
 
 def save_checks(build: Build, results: Sequence[CheckResult]) -> None:
-    """Keep the results for the candidate as a whole; a part that is built again drops them."""
+    """Store the results for the candidate as a whole; rebuilding a part drops them."""
     build_state.save_checks(build.tenant, results)
 
 
 def refuse(build: Build, now: int) -> None:
-    """Keep why the candidate will not be published, where no step comes that could say it."""
+    """Store why the candidate will not be published, where no later step can report it."""
     manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(load_checks(build))))
 
 
@@ -290,7 +290,7 @@ def candidate_manifest(build: Build, checks: Sequence[CheckResult], now: int) ->
 def publish(
     build: Build, checks: Sequence[CheckResult], now: int, decided_by: str = ""
 ) -> Manifest:
-    """Publish the candidate, if it is whole and every check passed; drop what is no longer served.
+    """Publish the candidate if it is whole and every check passed; drop outdated snapshots.
 
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
     """
@@ -314,9 +314,10 @@ def publish(
     for projection in build.projections:
         journal_of(build.tenant, build.embedder, projection).drop()
     erased = served and log_queries.erased_ids(build.log, build.watermark, served.watermark)
-    # what another embedder made of a text that was erased is not for the next build
+    # another embedder's journal may hold vectors of an erased text: the next build must not use
+    # them
     build_state.sweep_journals(build.tenant.journals, older_than_s=0 if erased else _JOURNAL_S)
-    # nor what was served before: it still says it
+    # earlier snapshots still contain it too
     manifests.expire(build.tenant, keep=1 if erased else manifests.KEEP)
     return manifest
 
@@ -338,13 +339,12 @@ def rebuild(
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
-    `decided_by` names the code and settings that decide what `on_whole` says. Where nothing changed
-    since a build of the same, what is served stays.
-    Episodes older than `keep_days` are erased before; 0: none. Memories that alone fail an audit
-    are quarantined, and all is built again without them.
-    `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
-    finds wrong is not published either. Raise BuildBusy, BuildRefused, or LogError as the disk
-    says; each leaves what is served as it was.
+    `decided_by` names the code and settings that determine the results of `on_whole`. If nothing
+    changed since an equal build, the published snapshot stays. Episodes older than `keep_days` are
+    erased before; 0: none. Memories that fail an audit alone are quarantined, and everything is
+    built again without them. `on_whole` checks the candidate as a whole, once every audit of its
+    parts passed; a failure there also blocks publishing. Raise BuildBusy, BuildRefused, or LogError
+    for disk errors; each leaves the published snapshot as it was.
     """
     with lock(tenant, wait_s=wait_s):
         for _ in range(MOST_ROUNDS):
@@ -373,9 +373,9 @@ def rebuild(
 
 
 def _unchanged(build: Build, decided_by: str) -> Manifest | None:
-    """Return the served manifest if the candidate equals it and was checked under the same code.
+    """Return the published manifest if the candidate equals it and was checked under the same code.
 
-    None where it does not, or something waits to be said or done.
+    None if they differ, or a failed check or a refusal is pending.
     """
     served = current_manifest(build.tenant)
     if served is None or build.full or build.accepts or not decided_by:
@@ -391,15 +391,15 @@ def _unchanged(build: Build, decided_by: str) -> Manifest | None:
 
 
 def _timeless(refs: Mapping[str, SnapshotRef]) -> dict[str, SnapshotRef]:
-    """Return snapshots without how long they took."""
+    """Return snapshots without their build times."""
     return {name: msgspec.structs.replace(ref, seconds=0.0) for name, ref in refs.items()}
 
 
 def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest:
-    """Build and publish all that a log which shows its past holds; return the manifest.
+    """Build and publish all events of a log that ends at a past moment; return the manifest.
 
-    No audit looks at it: what one found then stands in the log. Nor does it wait for the disk: a
-    power cut leaves nobody who would read it.
+    No audit runs: the findings of that time are in the log. Nor are there disk syncs: after a power
+    cut this copy has no reader.
     """
     with without_syncs():
         build = start(tenant, log, embedder, thorough=False)
@@ -409,14 +409,14 @@ def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) ->
 
 
 def journal_of(tenant: Tenant, embedder: Embedder, projection: Projection) -> StepJournal:
-    """Return the journal of a step of an embedder's builds, for the build that goes on with it."""
+    """Return the journal of an embedder's build step, for a build that resumes it."""
     return StepJournal(tenant.journals, f"{embedder.model}/{projection.name}")
 
 
 def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[Held]:
     """Build and check every projection; return the memories quarantined for failing alone.
 
-    If there are any, the rest is not built. Nor is it where tables break a constraint.
+    If there are any, the rest is not built. Nor is it if tables break a constraint.
     """
     for projection in build.projections:
         on_progress(projection.name)
@@ -425,14 +425,14 @@ def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[H
         if quarantined := _take_out(build, results, on_progress, now):
             return quarantined
         if _is_broken(results):
-            break  # what is made of it would be, too, or break over it
+            break  # projections made from these tables would break too
     return []
 
 
 def _take_out(
     build: Build, results: Sequence[CheckResult], on_progress: Progress, now: int
 ) -> list[Held]:
-    """Quarantine what failed checks name, and say so; return it."""
+    """Quarantine the memories named by failed checks, and report them; return them."""
     quarantined = take_out(build, results, now)
     for entry in quarantined:
         on_progress(f"quarantined {entry.id}: {entry.check}: {entry.reason}")
@@ -457,8 +457,8 @@ def digests(
 ) -> dict[str, Built]:
     """Return every projection's tables computed from the log, in memory or in files.
 
-    With a `folder`, which is not the tenant's, they lie below it. What is `taken_over`, by
-    projection, is so as in a build; all else comes from the log alone.
+    Files go below `folder`, which is not the tenant's. Projections in `taken_over` are reused as in
+    a build; all else comes from the log alone.
     """
     tables: dict[str, Built] = {}
     with parallel.workers() as workers:
@@ -473,12 +473,12 @@ def digests(
 
 
 def current_manifest(tenant: Tenant) -> Manifest | None:
-    """Return the served manifest; None where nothing is served, or it is damaged."""
+    """Return the published manifest; None if nothing is published, or it is damaged."""
     return last_published(tenant)[0]
 
 
 def last_published(tenant: Tenant) -> tuple[Manifest | None, str]:
-    """Return the served manifest, and the reason where it cannot be read."""
+    """Return the published manifest, or None and the reason it cannot be read."""
     try:
         return manifests.current(tenant), ""
     except NoManifest:
@@ -488,7 +488,7 @@ def last_published(tenant: Tenant) -> tuple[Manifest | None, str]:
 
 
 def load(build: Build, ref: SnapshotRef) -> Built:
-    """Return the tables of a snapshot this build made or took over; it was checked then."""
+    """Return the tables of a snapshot that this build made or reused; it was checked then."""
     projection = next(other for other in build.projections if other.name == ref.projection)
     root = build.tenant.snapshots
     return snapshot.read(root, ref, projection, check=False, validate=False)
@@ -502,7 +502,7 @@ class Published(msgspec.Struct, frozen=True):
 
 
 def _load_earlier(build: Build, earlier: Published) -> Built | None:
-    """Return a published snapshot's tables, or None where it is damaged or of another version."""
+    """Return a published snapshot's tables, or None if it is damaged or of another version."""
     served, ref, root = earlier.manifest, earlier.ref, build.tenant.snapshots
     projection = next(other for other in build.projections if other.name == ref.projection)
     if projection.version != ref.version:
@@ -520,10 +520,10 @@ def _load_earlier(build: Build, earlier: Published) -> Built | None:
 
 
 def newest_published(tenant: Tenant, projection: Projection) -> Published | None:
-    """Return the served snapshot of a projection.
+    """Return the published snapshot of a projection.
 
-    Where that is of another version, the newest that is kept of this one, as of the embedder that
-    served before.
+    If that has another version, return the newest kept one of this version, such as that of the
+    previous embedder.
     """
     served = current_manifest(tenant)
     for manifest in chain((served,), manifests.list_manifests(tenant)) if served else ():
@@ -536,9 +536,9 @@ def newest_published(tenant: Tenant, projection: Projection) -> Published | None
 def _reuse(
     build: Build, projection: Projection, earlier: Published | None, inputs: Mapping[str, str]
 ) -> tuple[SnapshotRef, Built] | None:
-    """Return the published snapshot where its inputs are what they were and its files are whole.
+    """Return the published snapshot if its inputs are unchanged and its files are whole.
 
-    One that something is missing of is made again: this time it may be there.
+    A snapshot with missing rows is made again: they may be available this time.
     """
     if earlier is None or dict((old := earlier.ref).inputs) != dict(inputs) or old.missing:
         return None
@@ -552,11 +552,11 @@ def _previous(build: Build, projection: Projection, earlier: Published | None) -
     if earlier is None or (old := earlier.ref).watermark > build.watermark:
         return None
     if integrity.gaps(build.log, old.watermark, build.watermark):
-        return None  # it may hold what the log does not
+        return None  # it may contain events that the log has lost
     if projection.grows and (
-        # rows of an undone plan are no longer there: what is left has other numbers
+        # an undone plan's rows are gone, so the remaining rows have other numbers
         build.log.undone_ids(build.watermark, old.watermark)
-        # and what was erased is to lie in no file that is taken over
+        # and no reused file may contain erased text
         or log_queries.erased_ids(build.log, build.watermark, old.watermark)
     ):
         return None

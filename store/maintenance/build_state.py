@@ -1,5 +1,5 @@
 """
-Build state: the files a build keeps: its candidate, the journal of a slow step, when it began.
+Build state: the files a build keeps: its candidate, the journal of a slow step, its start.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from store.snapshots.snapshot import SnapshotRef
 
 
 class CandidateStart(msgspec.Struct, frozen=True):
-    """What every step of a build must know; see `store.maintenance.build.Build`."""
+    """The parameters that every step of a build needs; see `store.maintenance.build.Build`."""
 
     watermark: int
     full: bool = False
@@ -28,7 +28,7 @@ class CandidateStart(msgspec.Struct, frozen=True):
 
 
 def begin_candidate(tenant: Tenant, start: CandidateStart) -> None:
-    """Begin a candidate, and forget what an earlier build left unpublished."""
+    """Begin a candidate, and drop an earlier unpublished one."""
     sweep(tenant.candidate, older_than_s=0.0)
     for path in tenant.candidate.glob("*.json"):
         path.unlink()
@@ -36,7 +36,7 @@ def begin_candidate(tenant: Tenant, start: CandidateStart) -> None:
 
 
 def load_candidate(tenant: Tenant) -> CandidateStart | None:
-    """Return the start of the candidate; None where there is none."""
+    """Return the start of the candidate; None if there is none."""
     try:
         return msgspec.json.decode(
             (tenant.candidate / "start.json").read_bytes(), type=CandidateStart
@@ -46,14 +46,14 @@ def load_candidate(tenant: Tenant) -> CandidateStart | None:
 
 
 def save_ref(tenant: Tenant, ref: SnapshotRef) -> None:
-    """Put a projection in; results for an earlier one, and for the whole, hold no longer."""
+    """Store a projection's reference; drop results for an earlier one and for the whole."""
     _checks(tenant, ref.projection).unlink(missing_ok=True)
     _whole(tenant).unlink(missing_ok=True)
     replace_file(tenant.candidate / f"{ref.projection}.json", msgspec.json.encode(ref))
 
 
 def load_refs(tenant: Tenant, names: Iterable[str]) -> dict[str, SnapshotRef]:
-    """Return the projections that are there of those named, in that order."""
+    """Return the existing projections among those named, in that order."""
     paths = ((name, tenant.candidate / f"{name}.json") for name in names)
     return {
         name: msgspec.json.decode(path.read_bytes(), type=SnapshotRef)
@@ -63,7 +63,7 @@ def load_refs(tenant: Tenant, names: Iterable[str]) -> dict[str, SnapshotRef]:
 
 
 def save_checks(tenant: Tenant, results: Sequence[CheckResult], name: str | None = None) -> None:
-    """Keep the results for a projection; without a name, for the candidate as a whole."""
+    """Store the results for a projection; without a name, for the candidate as a whole."""
     path = _whole(tenant) if name is None else _checks(tenant, name)
     replace_file(path, msgspec.json.encode(results))
 
@@ -91,15 +91,15 @@ def _whole(tenant: Tenant) -> Path:
     return tenant.candidate / "checks.json"
 
 
-# Journal: what a slow step made, batch by batch, so that a build that was ended goes on where it
-# was, and so that another embedder's vectors are made before the build that needs them.
+# Journal: the results of a slow step, batch by batch, so that an interrupted build can resume, and
+# another embedder's vectors can be made before the build that needs them.
 #
-# A table a file, each written whole or not at all. It is dropped when what it helped to build is
-# published.
+# One file for each table, each written whole or not at all. It is dropped when the projection that
+# it helped to build is published.
 
 
 class StepJournal:
-    """The tables of one name, for one tenant; `name` tells what made them."""
+    """The tables of one name, for one tenant; `name` identifies their maker."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder / blake2b(name.encode(), digest_size=8).hexdigest()
@@ -110,7 +110,7 @@ class StepJournal:
             yield pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
     def add(self, table: pa.Table) -> None:
-        """Keep a table; it is on the disk when this returns."""
+        """Store a table; it is on the disk when this returns."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
@@ -118,7 +118,7 @@ class StepJournal:
         replace_file(self._folder / f"{number:08d}.arrow", sink.getvalue())
 
     def drop(self) -> None:
-        """Forget the tables; on Windows those that are mapped go the next time."""
+        """Delete the tables; on Windows mapped ones are deleted the next time."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _paths(self) -> list[Path]:
@@ -126,7 +126,7 @@ class StepJournal:
 
 
 def sweep_journals(folder: Path, *, older_than_s: float = 0.0) -> None:
-    """Remove the journals of a folder that nobody added to for so long."""
+    """Remove the journals of a folder that were not added to for so long."""
     for path in folder.glob("*"):
         if time.time() - path.stat().st_mtime >= older_than_s:
             shutil.rmtree(path, ignore_errors=True)
@@ -134,23 +134,23 @@ def sweep_journals(folder: Path, *, older_than_s: float = 0.0) -> None:
         folder.rmdir()
 
 
-# When a tenant is due a build: enough waits, in changes or bytes, or something has waited for a
+# When a tenant is due a build: enough changes or bytes are waiting, or something has waited for a
 # day.
 #
-# Its clock is on the disk, so that a server that ends when idle still does what is due daily: an
-# event bears its own moment, and a file beside the log tells of the last build that was begun. One
-# that was refused, or died, is not begun again for the same log.
+# Its clock is on the disk, so that a server that ends when idle still does its daily work: an event
+# has its own time, and a file beside the log records the last build that was begun. A build that
+# was refused, or died, is not begun again for the same log.
 
 DAY = 86_400_000_000  # microseconds
 A_FEW = 100  # events: recalls and actions are worth a build a day, not each by itself
 MANY_BYTES = 1 << 20  # of text: half of what recall indexes before a build
-MANY = 10_000  # events of whatever kind: a server reads them all when it starts
+MANY = 10_000  # events of any kind: a server reads them all when it starts
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """What the log holds after the published manifest. `since` is when the first was written."""
+    """The events in the log after the published manifest. `since` is when the first was written."""
 
-    watermark: int  # of the manifest; 0 where there is none
+    watermark: int  # of the manifest; 0 if there is none
     head: int
     changes: int  # events that change a memory
     since: int  # microseconds UTC
@@ -158,7 +158,7 @@ class Backlog(msgspec.Struct, frozen=True):
 
 
 class BuildStart(msgspec.Struct, frozen=True):
-    """The last build that was begun: when, and what waited then."""
+    """The start of the last build: its time, and the backlog then."""
 
     at: int
     head: int
@@ -166,12 +166,12 @@ class BuildStart(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before there are threads: msgspec 0.22 crashes if two meet a type for the first time
 _decoder = msgspec.json.Decoder(BuildStart)
 
 
 def is_build_due(waiting: Backlog, begun: BuildStart | None, now: int, build_after: int) -> bool:
-    """True if a build is to begin; `build_after` is the number of changes that do, 0: never."""
+    """Return True if a build is due; `build_after` is the number of changes for one, 0: never."""
     changes, events, since = waiting.changes, waiting.head - waiting.watermark, waiting.since
     size = waiting.bytes
     if begun is not None and begun.head > waiting.watermark:  # and it was not published
@@ -179,19 +179,19 @@ def is_build_due(waiting: Backlog, begun: BuildStart | None, now: int, build_aft
         size -= begun.bytes
     if not build_after or events <= 0:
         return False
-    is_old = abs(now - since) >= DAY  # from the future: a clock was wrong, and nobody waits for it
+    is_old = abs(now - since) >= DAY  # from the future: a clock was wrong, do not wait for it
     is_much = changes >= build_after or size >= MANY_BYTES or events >= MANY
     return is_much or (is_old and (changes > 0 or events >= A_FEW))
 
 
 def record_build_start(tenant: Tenant, waiting: Backlog, now: int) -> None:
-    """Keep that a build is begun."""
+    """Record that a build has begun."""
     begun = BuildStart(now, waiting.head, waiting.changes, waiting.bytes)
     replace_file(_path(tenant), msgspec.json.encode(begun))
 
 
 def last_build_start(tenant: Tenant) -> BuildStart | None:
-    """Return the last build that was begun; None where there was none, or nobody can tell."""
+    """Return the last build that was begun; None if there was none, or it cannot be read."""
     try:
         return _decoder.decode(_path(tenant).read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):

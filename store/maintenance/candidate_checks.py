@@ -1,5 +1,5 @@
 """
-The checks of a candidate as a whole: every projection was built and checked, and none lost much.
+The checks of a candidate as a whole: every projection was built and checked, and none shrank much.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from store.maintenance import build_state
 from store.snapshots.manifest import CheckResult, Manifest
 from store.snapshots.snapshot import SnapshotRef
 
-# the table of each projection whose rows last as long as the memories that they are made of
+# the table of each projection whose rows last as long as their memories
 _LASTING = {
     "postings": "terms",
     "sessions": "turns",
@@ -36,7 +36,7 @@ _LASTING = {
     "routes": "policies",
 }
 _FEW_ROWS = 10  # of a table: fewer may well go at once
-_MUCH_PUT_AWAY = 0.1  # of the memories that are served: that may explain what is lost
+_MUCH_PUT_AWAY = 0.1  # of the published memories: so many archived or erased may explain lost rows
 
 
 def check_completeness(
@@ -59,10 +59,10 @@ def check_completeness(
 def check_shrinkage(
     log: EventLog, served: Manifest | None, refs: Mapping[str, SnapshotRef], watermark: int
 ) -> CheckResult:
-    """Check that no projection lost half of its rows or more against what is `served`.
+    """Check that no projection lost half of its rows or more compared with `served`.
 
-    It may where many memories were put away since, or were lost with a damaged log, which says so.
-    Without a `served` manifest the check passes.
+    A loss is accepted if many memories were archived or erased since, or were lost with a damaged
+    log, as its gaps record. Without a `served` manifest the check passes.
     """
     lost = []
     for name, table in _LASTING.items():
@@ -81,7 +81,7 @@ def check_shrinkage(
 
 
 def _has_put_away(log: EventLog, served: Manifest, watermark: int) -> bool:
-    """Tell if much was put away since the last build: what is lost may be of that."""
+    """Return True if enough memories were archived or erased since the build to explain a loss."""
     kinds = (Archived, Erased, Forgotten, Quarantined, Superseded, Undone)
     events = log.bodies(served.watermark, watermark, cold=False)
     memories = served.projections["memories"].rows["memories"]
@@ -90,7 +90,7 @@ def _has_put_away(log: EventLog, served: Manifest, watermark: int) -> bool:
 
 
 def _count_gone(body: Body) -> int:
-    """Return the number of events one took back, or took the words of: an erasing cuts prompts."""
+    """Return the number of events that one undid or erased: an erasing cuts prompts."""
     match body:
         case Undone(events=events):
             return len(events)

@@ -1,7 +1,7 @@
 """
 Checkup: the problems of a home and of one of its tenants, each with its fix.
 
-It looks and changes nothing. Only what needs the memory built again is left to `verify`.
+It changes nothing. Checks that need a rebuild of the memory are left to `verify`.
 """
 
 import os
@@ -56,7 +56,7 @@ _SHOWN = 3  # paths named in one finding
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing looked at. `cure` is what to do; empty where all is well."""
+    """The result of one check. `cure` is the fix; empty if all is well."""
 
     severity: Severity
     what: str
@@ -64,7 +64,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def checkup(settings: Settings) -> list[Finding]:
-    """Return a finding for everything looked at, the worst first."""
+    """Return a finding for every check, the worst first."""
     findings = [
         *_permissions(settings.home),
         _space(settings.home),
@@ -82,7 +82,7 @@ def checkup(settings: Settings) -> list[Finding]:
 def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
     """Return the problem and its fix for each projection whose files are not as written.
 
-    Every file is hashed: a flipped bit shows in no other way. What is in it is looked at too.
+    Every file is hashed, the only way to find a flipped bit. Its constraints are checked too.
     """
     by_name = {projection.name: projection for projection in _manifest_projections(manifest)}
     problems = []
@@ -122,7 +122,7 @@ def open_paths(home: Path) -> list[Path]:
     if os.name != "posix" or not home.is_dir():
         return []
     open_ones = []
-    # Dagster's own records lie behind their folder's mode
+    # Dagster's own records are protected by their folder's mode
     for path in chain((home,), home.iterdir(), (home / "tenants").rglob("*")):
         with suppress(FileNotFoundError):  # SQLite's -wal and -shm come and go
             if path.stat().st_mode & 0o077:
@@ -179,7 +179,7 @@ def server(settings: Settings) -> Finding:
 
 
 def _spool(settings: Settings) -> Iterator[Finding]:
-    """Report hook events that no server took yet, and those that were dropped."""
+    """Report hook events not yet recorded, and those that were dropped."""
     waiting = spool.backlog(settings.home)
     if waiting.events:
         events = plural(waiting.events, "hook event")
@@ -192,7 +192,7 @@ def _spool(settings: Settings) -> Iterator[Finding]:
 
 
 def _programs(llm: Llm) -> Iterator[Finding]:
-    """Report the programs that jobs ask as a model; without its program a job has no model."""
+    """Report the programs that jobs run as a model; without its program a job has no model."""
     named = {tier: getattr(llm, tier) for tier in ("cheap", "balanced", "expensive")}
     for model in dict.fromkeys(named.values()):
         if (program := program_of(model)) is None:
@@ -232,7 +232,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
 
 
 def _failures(root: Path) -> Iterator[Finding]:
-    """Report background failures that did not go right since."""
+    """Report background failures without a success since."""
     for failure in failures.every(root):
         often = "" if failure.times == 1 else f" {failure.times} times, last"
         text = f"{failure.what} failed{often} at {isoformat(failure.at)}: {failure.said}"
@@ -241,7 +241,7 @@ def _failures(root: Path) -> Iterator[Finding]:
 
 
 def _check_erasure(tenant: Tenant) -> Iterator[Finding]:
-    """Report an erasing that was begun and not ended."""
+    """Report an unfinished erasing."""
     from store.maintenance import erase
 
     if not erase.has_start(tenant):
@@ -295,7 +295,7 @@ def _secrets(log: EventLog) -> Iterator[Finding]:
 
 
 def _cold(tenant: Tenant) -> Iterator[Finding]:
-    """Check the files of cold memories against their hashes; nothing where there is none."""
+    """Check the files of cold memories against their hashes; yield nothing if there are none."""
     from store.maintenance import memory_archive
 
     if problem := memory_archive.problem(tenant):
@@ -328,7 +328,7 @@ def _check_snapshots(settings: Settings, tenant: Tenant, log: EventLog) -> Itera
 
 
 def _warnings(manifest: Manifest) -> Iterator[Finding]:
-    """Report the warnings of the build's checks, and how many canaries came back, if any ran."""
+    """Report the warnings of the build's checks, and the canaries found, if any ran."""
     for check in manifest.checks:
         if check.name == manifests.CANARIES:
             if alarm := alarm_text(check):
@@ -343,7 +343,7 @@ def _warnings(manifest: Manifest) -> Iterator[Finding]:
 
 
 def alarm_text(check: CheckResult) -> str:
-    """Return the warning of a published build's check; empty where nothing is wrong."""
+    """Return the warning of a published build's check; empty if nothing is wrong."""
     if check.name == manifests.EXPECTED:
         return "" if check.passed else check.detail
     if check.name != manifests.CANARIES:
@@ -356,7 +356,7 @@ def alarm_text(check: CheckResult) -> str:
 def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Finding]:
     try:
         head, fresh = log.head(), integrity.readable_events(log, manifest.watermark)[0]
-    except LogError:  # said by `_log`
+    except LogError:  # reported by `_log`
         return
     if manifest.watermark > head:
         text = f"the log ends at {head}, but was at {manifest.watermark} when last built"
@@ -390,7 +390,7 @@ def _check_quarantine(log: EventLog) -> Iterator[Finding]:
     """Report the memories that builds leave out."""
     try:
         entries = quarantine.entries(log)
-    except LogError:  # said by `_log`
+    except LogError:  # reported by `_log`
         return
     for entry in entries[:_SHOWN]:
         text = f"builds leave memory {entry.id} out since {isoformat(entry.at)}: {entry.check}"
@@ -402,7 +402,7 @@ def _check_quarantine(log: EventLog) -> Iterator[Finding]:
 
 def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
     """Check that the copies on other programs' servers are up to date."""
-    from store.maintenance import mirrors  # with what writes them, which the server never needs
+    from store.maintenance import mirrors  # with the writers, which the server never needs
 
     behind = {other.asset for other in mirrors.mirrors_behind(tenant, settings.choices)}
     for mirror in mirrors.chosen_mirrors(settings.choices):

@@ -1,6 +1,5 @@
 """
-Another embedder: its vectors are made beside those that serve, and what served is served again.
-
+Another embedder: its vectors are made beside the published ones; the old ones can be served again.
 The build that publishes the new vectors is the switch; until then nothing changes for recall.
 """
 
@@ -28,23 +27,23 @@ from store.snapshots.projection import Projection, build_checked
 
 
 def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
-    """Let the builds of a tenant find the vectors that another has, as if one had made them."""
+    """Let the builds of a tenant use another tenant's vectors, like those of an earlier build."""
     vectors = vectors_projection(embedder)
     journal, waiting = (journal_of(tenant, embedder, vectors) for tenant in (borrower, owner))
-    with without_syncs(), suppress(OSError):  # a build of the owner's took it up: made anew
+    with without_syncs(), suppress(OSError):  # a build of the owner's took them: they are made anew
         for table in (*_published_vectors(owner, vectors), *waiting.read()):
             journal.add(table)
 
 
 def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[tuple[int, int]]:
-    """Embed the texts of a memory with another embedder than the one that serves it, for the build
-    that will need the vectors; yield after each batch how many texts are done, and of how many.
+    """Embed the texts of a memory with another embedder than the published one, for the build that
+    will need the vectors; yield after each batch the number of texts done, and the total.
 
-    Nothing else waits for it: what is done is kept for a week, and taken up by the next call. Raise
-    EmbedderError where the model does not answer.
+    Nothing else waits for it: finished vectors are kept for a week, and the next call reuses them.
+    Raise EmbedderError if the model does not answer.
     """
     if not embedder.dimension:
-        embedder.embed(["mnemolog"])  # who never answered is asked how wide its vectors are
+        embedder.embed(["mnemolog"])  # learn a new embedder's vector width
     inputs, vectors = log_inputs(log, log.head()), vectors_projection(embedder)
     memories = build_checked(MEMORIES_PROJECTION, inputs, None)
     inputs = replace(inputs, journal=journal_of(tenant, embedder, vectors))
@@ -52,11 +51,11 @@ def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[t
 
 
 def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest | None:
-    """Serve the newest manifest that was made with an embedder, at once; return it.
+    """Publish the newest manifest made with an embedder again, at once; return it.
 
-    What happened since lies over it, as over any, until the next build. None where the embedder is
-    the one that serves, where no such manifest is kept, and where something was erased since. Raise
-    BuildBusy.
+    Recall reads the events since then from the log, as always, until the next build. None if the
+    embedder is the published one, if no such manifest is kept, or if something was erased since.
+    Raise BuildBusy.
     """
     versions = {
         projection.name: projection.version for projection in catalog.all_projections(embedder)
@@ -78,7 +77,7 @@ def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> 
 
 
 def _published_vectors(tenant: Tenant, vectors: Projection) -> list[pa.Table]:
-    """Return the rows of a model's vectors that are kept; none where there are none, or damaged."""
+    """Return the kept vector rows of a model; none if there are none, or they are damaged."""
     newest = newest_published(tenant, vectors)
     if newest is None:
         return []

@@ -1,10 +1,10 @@
 """
 Erase: the steps that destroy memories and their quotes, each safe to repeat.
 
-What is looked for is kept first, as hashes: whoever is ended halfway, and begins again, finds no
-texts in the log any more. With it are the ids, so that `doctor` can say what to run again. It goes
-when the scan found nothing. Then the log, then what waits, and what was derived; the scan is last,
-and says what is true.
+The search marks are saved first, as hashes: an interrupted erasing no longer finds the texts in the
+log when it runs again. The ids are saved with them, so that `doctor` can name the erasing to run
+again. Then come the log, the pending batches and the derived files. The scan is last and reports
+the result; if it finds nothing, the saved file is deleted.
 """
 
 import os
@@ -35,22 +35,22 @@ from store.snapshots import manifest as manifests
 from store.text import fingerprints
 from store.text.fingerprints import Looker, Marks
 
-# Quotes: what else in a log says the words of what was erased.
+# Quotes: other events in the log that contain the erased words.
 #
-# What a job wrote is made of memories, so a run of an erased one's words in it is that one's, and
-# is cut out. What a person, an agent or another memory said in the same words is theirs: it is
-# named, and cut out where that is asked for. A memory's own text is never cut: it can be erased by
-# its id.
+# Jobs write from memories, so a run of an erased memory's words in a job's text belongs to that
+# memory and is cut out. The same words from a person, an agent or another memory are theirs: they
+# are reported, and cut out on request. A memory's own text is never cut: it can be erased by its
+# id.
 
-MADE = frozenset(("planned", "proposed", "judged", "staled"))  # by jobs, of memories
+MADE = frozenset(("planned", "proposed", "judged", "staled"))  # by jobs, from memories
 _BATCH = 2_000
-_FEW = 20  # receipts: a word that more of them use is anybody's
+_FEW = 20  # receipts: a word used in more of them is common
 _ENVELOPE = slice(5, 8)  # project, session, agent
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """An event that still says some of the erased words in a row; `about` is a memory's id, or its
-    own. `can_be_cut` where `--also-quotes` reaches it.
+    """An event that still contains some of the erased words in a row; `about` is a memory's id, or
+    its own. `can_be_cut` if `--also-quotes` reaches it.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 class Quotes(msgspec.Struct, frozen=True):
-    """What a log says of some marks: where, which runs, and which words by themselves."""
+    """The quotes of some marks in a log, the matching runs, and the matching single words."""
 
     quotes: tuple[Quote, ...]
     runs: frozenset[bytes]
@@ -70,8 +70,8 @@ class Quotes(msgspec.Struct, frozen=True):
 
 
 def find_cuts(log: EventLog, looker: Looker, *, receipts: bool) -> list[Change]:
-    """Return the rows to cut the erased words out of: what jobs made, and with `receipts` prompts,
-    commands, questions and what else is no memory's own.
+    """Return the rows to cut the erased words out of: those written by jobs, and with `receipts`
+    also prompts, commands, questions and all others that are no memory's own.
     """
     changes = []
     for row, whole in _rows(log):
@@ -83,7 +83,7 @@ def find_cuts(log: EventLog, looker: Looker, *, receipts: bool) -> list[Change]:
 
 
 def find_quotes(log: EventLog, looker: Looker) -> Quotes:
-    """Return the quotes of the marks in the log, whosever they are."""
+    """Return all quotes of the marks in the log."""
     quotes, runs, words, named = [], set(), set(), set()
     for row, whole in _rows(log):
         in_body = looker.runs(whole[BODY])
@@ -102,8 +102,9 @@ def find_quotes(log: EventLog, looker: Looker) -> Quotes:
 
 
 def distinctive_words(log: EventLog, looker: Looker, without: Container[int]) -> frozenset[bytes]:
-    """Return the words that no memory says, nor a name, and few receipts: whoever used one spoke of
-    what is erased. The rows `without` are not looked at.
+    """Return the words in no memory or name and in few receipts: using one refers to the erasure.
+
+    The rows `without` are skipped.
     """
     uses = Counter[bytes]()
     others = set[bytes]()
@@ -123,7 +124,7 @@ def distinctive_words(log: EventLog, looker: Looker, without: Container[int]) ->
 
 
 def memories_saying(log: EventLog, looker: Looker) -> list[str]:
-    """Return the ids of the memories of which an event that is no receipt holds a run."""
+    """Return the ids of the memories with a run in an event that is no receipt."""
     ids = (
         row[4]
         for row, whole in _rows(log)
@@ -135,7 +136,7 @@ def memories_saying(log: EventLog, looker: Looker) -> list[str]:
 
 
 def _rows(log: EventLog) -> Iterator[tuple[Row, Row]]:
-    """Yield every row as it lies, and whole."""
+    """Yield every row as stored, and whole."""
     for rows in log_queries.row_batches(log, _BATCH):
         yield from zip(rows, log.whole(rows), strict=True)
 
@@ -145,7 +146,7 @@ def _can_be_cut(kind: str) -> bool:
 
 
 def _cut_row(kind: str, body: str, looker: Looker) -> str:
-    """Return a body without the texts that hold a run; what must be there is empty instead."""
+    """Return a body without the texts that hold a run; required texts are emptied instead."""
     if not looker.holds(body):
         return body
     value = msgspec.json.decode(body)
@@ -159,12 +160,12 @@ def _cut_row(kind: str, body: str, looker: Looker) -> str:
     return "{}" if kind not in _NEEDED else msgspec.json.encode(_NEEDED[kind]).decode()
 
 
-# the least that these say, where even their names held such words
+# the smallest valid bodies, if even their names held such words
 _NEEDED: Mapping[str, Mapping[str, Any]] = {"prompted": {"prompt": ""}, "action": {"tool": "-"}}
 
 
 def _strip_texts(value: object, looker: Looker, leaves_out: bool) -> object:
-    """Return a JSON value without such texts, each left out or made empty."""
+    """Return a JSON value without such texts, each left out or emptied."""
     if isinstance(value, str):
         return "" if looker.holds(value) else value
     if isinstance(value, dict):
@@ -183,20 +184,21 @@ def _strip_texts(value: object, looker: Looker, leaves_out: bool) -> object:
     return value
 
 
-_WAIT_S = 30.0  # for a job or a build that may be writing down what it read before
-_LEFT_OVER_S = 60.0  # whoever writes a small file for longer was killed
+_WAIT_S = 30.0  # for a running job or build that may still write text it read before
+_LEFT_OVER_S = 60.0  # a small file still unfinished after this was left by a killed process
 
 
 class EraseStart(msgspec.Struct, frozen=True):
-    """An erasing that was begun: of which memories, and what is looked for."""
+    """An erasing that has begun: its memories and the marks to look for."""
 
     ids: tuple[str, ...]
     marks: Marks
 
 
 class EraseRequest(msgspec.Struct, frozen=True):
-    """What is to be erased: memories and other events, by their ids, and texts wherever they are
-    said. With `also_quotes` receipts lose what memories say, be it a word of their own.
+    """A request to erase memories and other events by their ids, and texts wherever they occur.
+
+    With `also_quotes` receipts lose the memories' words too, even single distinctive ones.
     """
 
     ids: tuple[str, ...] = ()
@@ -206,8 +208,8 @@ class EraseRequest(msgspec.Struct, frozen=True):
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """What an erasing would do, and nothing done: `cut` are how many more events of each kind would
-    lose what they quote.
+    """The effects of an erasing, as a dry run: `cut` counts, by kind, the further events that would
+    lose their quotes.
     """
 
     ids: tuple[str, ...]
@@ -220,8 +222,8 @@ _decoder = msgspec.json.Decoder(EraseStart)
 
 
 class EraseResult(msgspec.Struct, frozen=True):
-    """What was taken out of the log; `cut` counts the events that quoted it, `quotes` tells of
-    those that still do.
+    """The data removed from the log; `cut` counts the events that quoted it, `quotes` lists those
+    that still do.
     """
 
     erasure: Erasure
@@ -232,7 +234,7 @@ class EraseResult(msgspec.Struct, frozen=True):
 
 @contextmanager
 def lock_out_jobs(tenant: Tenant) -> Iterator[None]:
-    """Let no job of a tenant write meanwhile; raise BuildBusy where one is at work."""
+    """Keep a tenant's jobs from writing meanwhile; raise BuildBusy if one is running."""
     try:
         with filelock.FileLock(tenant.root / "jobs.lock", timeout=_WAIT_S, mode=0o600):
             yield
@@ -241,7 +243,7 @@ def lock_out_jobs(tenant: Tenant) -> Iterator[None]:
 
 
 def ids_to_erase(log: EventLog, request: EraseRequest) -> list[str]:
-    """Return the memories to erase: those that were named, and those that say an asked text."""
+    """Return the memories to erase: those named, and those that contain a requested text."""
     if not request.texts:
         return list(request.ids)
     saying = memories_saying(log, Looker(fingerprints.of_erase_request(request.texts, b"")))
@@ -249,7 +251,7 @@ def ids_to_erase(log: EventLog, request: EraseRequest) -> list[str]:
 
 
 def reach(log: EventLog, request: EraseRequest) -> Reach:
-    """Return the effects that an erasing would have."""
+    """Return the effects of an erasing."""
     ids = ids_to_erase(log, request)
     changes = erasing.changes(log, ids)
     salt = os.urandom(16)
@@ -262,11 +264,11 @@ def reach(log: EventLog, request: EraseRequest) -> Reach:
 
 
 def wipe(tenant: Tenant, log: EventLog, request: EraseRequest, now: int) -> EraseResult:
-    """Take what memories and events said out of the log, asked texts wherever they are said, and
-    all that out of what waits to be recorded.
+    """Remove the texts of memories and events from the log, requested texts wherever they occur,
+    and all of these from the batches waiting to be recorded.
 
-    Raise LogBusy where another process rewrites the log, BuildBusy where a build does not end,
-    LogCorrupt where a segment is missing.
+    Raise LogBusy if another process is rewriting the log, BuildBusy if a build does not end,
+    LogCorrupt if a segment is missing.
     """
     # a build that read a row before this, and is checked after it, would be refused
     with build.lock(tenant, wait_s=_WAIT_S):
@@ -274,14 +276,14 @@ def wipe(tenant: Tenant, log: EventLog, request: EraseRequest, now: int) -> Eras
         erasure = erasing.erase(log, request.ids, now)
         with compaction.alone(log.path):
             cuts = _cuts(log, request, looked_for, ())
-            if cuts:  # the event is about itself: no build takes over what was made of these rows
+            if cuts:  # the event is about itself: no build reuses tables made from these rows
                 erasing.rewrite(log, cuts, [erasing.cut_event(len(cuts), now)])
                 erasing.purge_old_bytes(log)
     looker = Looker(looked_for)
     Queue(tenant.ingest).erase(request.ids, looker.holds)
     quotes = find_quotes(log, looker)
-    # only now: what somebody else says too tells nothing, but what was asked for is looked for
-    # unless it is a name
+    # only now: runs that others also wrote prove nothing and are dropped, but requested texts stay,
+    # unless they are names
     everybodys = quotes.runs - (
         fingerprints.of_erase_request(request.texts, looked_for.salt).runs - quotes.named
     )
@@ -290,10 +292,10 @@ def wipe(tenant: Tenant, log: EventLog, request: EraseRequest, now: int) -> Eras
 
 
 def drop_derived_files(tenant: Tenant) -> None:
-    """Delete what was made of the log and can be made again, but what is served now; it stays
-    deleted after a power cut once `looked_through` is over.
+    """Delete the files that can be derived from the log again, except the published snapshot.
 
-    Raise BuildBusy where a build does not end.
+    They stay deleted after a power cut once `scan_home` has returned. Raise BuildBusy if a build
+    does not end.
     """
     with build.lock(tenant, wait_s=_WAIT_S):
         manifests.expire(tenant, keep=1)
@@ -304,23 +306,23 @@ def drop_derived_files(tenant: Tenant) -> None:
 
 
 def drop_served(tenant: Tenant) -> None:
-    """Delete what is served: recall answers from the log until the next build."""
+    """Delete the published snapshots: recall answers from the log until the next build."""
     with build.lock(tenant, wait_s=_WAIT_S):
-        remove_files((tenant.head, tenant.refusals))  # first: it names what goes after it
+        remove_files((tenant.head, tenant.refusals))  # first: it names the files below
         for folder in (tenant.manifests, tenant.snapshots):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def scan_home(home: Path, tenant: Tenant, wiped: EraseResult) -> tuple[list[str], ScanReport]:
-    """Drop records that quote; return which, and what a scan of the home finds after."""
+    """Drop the records that quote; return them, and the report of a scan of the home afterwards."""
     dropped = erase_scan.drop_records(home, tenant.root, Looker(wiped.marks))
-    sync_folders(home)  # no file that was deleted comes back with a power cut
+    sync_folders(home)  # no deleted file comes back with a power cut
     report = scan(home, tenant.root, wiped.marks)
     return dropped, report
 
 
 def is_within(path: str, tenant: Tenant) -> bool:
-    """True for a file, relative to the home, that erasing a tenant's memory reaches.
+    """Return True if erasing a tenant's memory reaches a file, given relative to the home.
 
     These are its own, and those of Dagster and the server.
     """
@@ -329,8 +331,8 @@ def is_within(path: str, tenant: Tenant) -> bool:
 
 
 def drop_start(tenant: Tenant, ids: Collection[str]) -> None:
-    """Forget what was looked for, as nothing of it is left; but of others than `ids`, whose erasing
-    was begun before and is not done.
+    """Drop the saved marks, as nothing of them is left; keep them if an earlier, unfinished erasing
+    covers more than `ids`.
     """
     start = load_starts(tenant)
     if start is None or set(start.ids) <= set(ids):
@@ -338,7 +340,7 @@ def drop_start(tenant: Tenant, ids: Collection[str]) -> None:
 
 
 def load_starts(tenant: Tenant) -> EraseStart | None:
-    """Return the erasing that was begun and not ended, if there is one that can be read."""
+    """Return the unfinished erasing, or None if there is none that can be read."""
     try:
         return _decoder.decode(tenant.erasure_file.read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -350,14 +352,14 @@ def has_start(tenant: Tenant) -> bool:
 
 
 def file_names(tenant: Tenant) -> set[str]:
-    """Return the tenant's files, to tell later which went."""
+    """Return the tenant's files, to tell later which are gone."""
     return {path.relative_to(tenant.root).as_posix() for path in walk_files(tenant.root)}
 
 
 def _save_start(tenant: Tenant, log: EventLog, request: EraseRequest) -> tuple[Marks, EraseRequest]:
     """Save the marks to look for, with those of an earlier try; return them and the request.
 
-    The request then has the memories that an earlier try found by their texts.
+    The request then includes the memories that an earlier try found by their texts.
     """
     before = load_starts(tenant) or EraseStart((), Marks(os.urandom(16)))
     earlier = before.ids if request.texts else ()
@@ -372,9 +374,9 @@ def _save_start(tenant: Tenant, log: EventLog, request: EraseRequest) -> tuple[M
 
 
 def _marks_of(changes: Iterable[Change], asked_texts: Sequence[str], salt: bytes) -> Marks:
-    """Return the marks of the texts that bodies lose, and of the asked texts.
+    """Return the marks of the texts that bodies lose, and of the requested texts.
 
-    The former are without the words that mnemolog's own files are written in.
+    The former exclude the words of mnemolog's own source files.
     """
     removed = []
     for change in changes:
@@ -393,7 +395,7 @@ def _marks_of(changes: Iterable[Change], asked_texts: Sequence[str], salt: bytes
 def _cuts(
     log: EventLog, request: EraseRequest, looked_for: Marks, without: Container[int]
 ) -> list[Change]:
-    """Return the rows that quote, and what they are to say instead, each once."""
+    """Return the rows that quote, each once, with its new text."""
     always = fingerprints.of_erase_request(request.texts, looked_for.salt)
     if request.also_quotes:
         words = distinctive_words(log, Looker(looked_for), without)
@@ -403,4 +405,4 @@ def _cuts(
         *find_cuts(log, Looker(looked_for | always), receipts=request.also_quotes),
         *erasing.event_changes(log, request.events),
     ]
-    return list({change.row[0]: change for change in changes}.values())  # a later one says less
+    return list({change.row[0]: change for change in changes}.values())  # a later one has less text

@@ -1,7 +1,7 @@
 """
-The receipt of an erasure: what was done, what was searched, and the copies out of reach.
+The receipt of an erasure: the actions, the searched files, and the copies out of reach.
 
-It quotes nothing. It is kept below the tenant, in `erased/`, and its digest says that it is whole.
+It quotes nothing. It is kept below the tenant, in `erased/`, and its digest proves its integrity.
 """
 
 import os
@@ -18,7 +18,7 @@ from store.maintenance import erase
 from store.maintenance.erase import EraseResult, Quote
 from store.maintenance.erase_scan import ScanReport, walk_files
 
-# Copies: which copies of a memory were made and lie elsewhere, so that a receipt can name them.
+# Copies: a list of the copies made and kept elsewhere, so that a receipt can name them.
 #
 # One line of JSON for each, below the tenant, without any text of the memory.
 
@@ -26,21 +26,19 @@ _MOST = 1_000  # the newest are kept
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """A copy that was made: what kind (`export`, `backup`), where it went, and when
-    (microseconds UTC).
-    """
+    """A copy: its kind (`export`, `backup`), its destination, and its time (microseconds UTC)."""
 
     what: str
     to: str
     at: int
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before there are threads: msgspec 0.22 crashes if two meet a type for the first time
 _decoder = msgspec.json.Decoder(Copy)
 
 
 def record_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
-    """Keep that a copy was made, on the disk when this returns; return it."""
+    """Record that a copy was made, on the disk when this returns; return it."""
     copy = Copy(what, to, at)
     line = msgspec.json.encode(copy) + b"\n"
     path = _path(tenant)
@@ -49,7 +47,7 @@ def record_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
         replace_file(path, b"".join([*lines[1 - _MOST :], line]))
         return copy
     with path.open("ab") as file:
-        # the last line may be torn, and is not to take this one with it
+        # the last line may be torn, and must not damage this one
         file.write(line if lines[-1].endswith(b"\n") else b"\n" + line)
         file.flush()
         os.fsync(file.fileno())
@@ -57,7 +55,7 @@ def record_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
 
 
 def list_copies(tenant: Tenant) -> list[Copy]:
-    """Return the copies that were noted, oldest first; a line that was torn is left out."""
+    """Return the recorded copies, oldest first; torn lines are skipped."""
     try:
         lines = _path(tenant).read_bytes().splitlines()
     except FileNotFoundError:
@@ -74,7 +72,7 @@ def list_copies(tenant: Tenant) -> list[Copy]:
 def damaged_copies(tenant: Tenant) -> list[Copy]:
     """Return the copies of damaged files that are kept within the tenant.
 
-    They may hold what the log lost, and so nobody can look for.
+    They may hold events that the log lost, and that cannot be searched for.
     """
     return [
         Copy("damaged file", str(path), path.stat().st_mtime_ns // 1_000)
@@ -96,8 +94,8 @@ BEYOND = (
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """What an erasing did. `events` were rewritten, `cut` more because they quoted; `dropped` are
-    records of others that quoted. `left` are files within reach that still hold some of it.
+    """The result of an erasing. `events` were rewritten, `cut` more because they quoted; `dropped`
+    are records of others that quoted. `left` are files within reach that may still contain a mark.
     """
 
     id: str
@@ -122,16 +120,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_clean(self) -> bool:
-        """True if nothing was found where the erasing reaches."""
+        """True if nothing was found within the erasing's reach."""
         return not self.left
 
 
 def make_receipt(
     home: Path, tenant: Tenant, wiped: EraseResult, by: str, now: int, before: set[str]
 ) -> Receipt:
-    """Look through the home, keep the receipt and return it; `before` are the tenant's files as
-    they were.
-    """
+    """Scan the home, store the receipt and return it; `before` are the tenant's files before."""
     dropped, scanned = erase.scan_home(home, tenant, wiped)
     suspect = [*(hit.path for hit in scanned.found), *scanned.unread]
     receipt = Receipt(
@@ -155,7 +151,7 @@ def make_receipt(
     )
     receipt = msgspec.structs.replace(receipt, digest=receipt_digest(receipt))
     replace_file(receipts_folder(tenant) / f"{receipt.id}.json", msgspec.json.encode(receipt))
-    if receipt.is_clean:  # only now: who was ended before has to look for the same again
+    if receipt.is_clean:  # only now: an interrupted erasing has to search for the same marks again
         erase.drop_start(tenant, wiped.erasure.ids)
     return receipt
 
@@ -165,6 +161,6 @@ def receipts_folder(tenant: Tenant) -> Path:
 
 
 def receipt_digest(receipt: Receipt) -> str:
-    """Return the sha256, hex, of all that a receipt says but this."""
+    """Return the hex SHA-256 of a receipt without its digest."""
     bare = msgspec.structs.replace(receipt, digest="")
     return sha256(msgspec.json.encode(bare)).hexdigest()

@@ -1,10 +1,10 @@
 """
 The erase scan: every file below a home, decoded and searched for erased texts; records that quote
-go.
+them are dropped.
 
-Its bytes as they lie, in UTF-8 and UTF-16, and beside them what they decode to: rows of SQLite,
-columns of Parquet and Arrow, what is compressed or in an archive. What is left on a free page of
-SQLite, or where a longer row lay, is among the bytes.
+Searched are the raw bytes, in UTF-8 and UTF-16, and the decoded data: rows of SQLite, columns of
+Parquet and Arrow, compressed data and archives. Remains on a free page of SQLite, or in the space
+of a longer row, are among the bytes.
 """
 
 import gzip
@@ -28,8 +28,8 @@ from store.home.files import remove_files
 from store.log import log_file
 from store.text.fingerprints import Looker, Marks
 
-_MOST = 64 << 20  # bytes that one compressed value may become: no bomb is unpacked
-# what reads as a text: printable ASCII, and letters beyond it as UTF-8 writes them
+_MOST = 64 << 20  # bytes that one value may decompress to: no bomb is unpacked
+# a run of text: printable ASCII, and letters beyond it in UTF-8
 _UTF8 = re.compile(
     rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
     rb"|[\xf0-\xf4][\x80-\xbf]{3}){4,4096}"
@@ -38,7 +38,7 @@ _UTF16 = re.compile(rb"(?:[\t\n\r\x20-\x7e]\x00){4,4096}|(?:\x00[\t\n\r\x20-\x7e
 _OVERLAP = 1_024  # bytes that two windows on a long text share: a run of words is in one of them
 
 Decode = Callable[[Path], Iterator[str]]
-# what decoding a file that is damaged, or is not what it looks like, may raise
+# the errors of decoding a damaged file, or one of another format than it appears
 Unreadable = (OSError, ValueError, EOFError, zlib.error, apsw.Error, zipfile.BadZipFile)
 
 
@@ -52,9 +52,9 @@ def raw_texts(path: Path) -> Iterator[str]:
 
 
 def texts_in_file(path: Path) -> Iterator[str] | None:
-    """Yield the texts that a file's bytes decode to; None where they are no more than bytes.
+    """Yield the texts that a file's bytes decode to; None if the format has no decoder.
 
-    What is damaged raises one of `Unreadable`.
+    A damaged file raises one of `Unreadable`.
     """
     with path.open("rb") as file:
         begin = file.read(16)
@@ -77,7 +77,7 @@ def _texts(data: "bytes | mmap") -> Iterator[str]:
 
 
 def _sqlite(path: Path) -> Iterator[str]:
-    """Yield every text of every row of every table, and what their bytes unpack to."""
+    """Yield every text of every row of every table, including those in compressed values."""
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         connection.set_busy_timeout(5_000)
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -187,25 +187,23 @@ _FORMATS: dict[bytes, Decode] = {
 }
 
 
-# The scan: every file below a home is looked through for what was erased, as bytes and decoded.
+# The scan: every file below a home is searched for the erased texts, as bytes and decoded.
 
 _LOCKS = (".lock", "-shm")  # nothing is ever written to them, or numbers alone
 
 
 class FileHit(msgspec.Struct, frozen=True):
-    """A file, relative to the home, that still holds some of it, and whether it lay there plainly
-    or had to be decoded.
-    """
+    """A file, relative to the home, that still contains a mark; `is_plain` if undecoded."""
 
     path: str
     is_plain: bool
 
 
 class ScanReport(msgspec.Struct, frozen=True):
-    """What was looked through for how many marks, and where some were found.
+    """The report of a scan: its size, the number of marks, and the files with hits.
 
-    `bytes` are those of all `files`; `decoded` is how many of these are more than their bytes.
-    `unread` could not be, and may hold anything.
+    `bytes` are those of all `files`; `decoded` counts the files that were also decoded. `unread`
+    files could not be read and may hold anything.
     """
 
     files: int = 0
@@ -217,7 +215,7 @@ class ScanReport(msgspec.Struct, frozen=True):
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Yield every file below a folder, in order; a link is not followed."""
+    """Yield every file below a folder, in order; links are not followed."""
     for where, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
@@ -227,9 +225,9 @@ def walk_files(folder: Path) -> Iterator[Path]:
 
 
 def scan(home: Path, tenant: Path, marks: Marks) -> ScanReport:
-    """Look for marks in every file below a home; return a report.
+    """Search every file below a home for marks; return a report.
 
-    Single words are looked for in the tenant's folder alone: elsewhere they may be anybody's.
+    Single words are searched in the tenant's folder alone: elsewhere they may be anybody's.
     """
     looker = Looker(marks)
     count = size = decoded = 0
@@ -269,15 +267,14 @@ def _look(path: Path, looker: Looker, *, words: bool) -> _How:
     return _How(plainly, within, is_decoded=True)
 
 
-# Records: what others wrote below the home and may quote a memory: Dagster's runs, logs, failures,
-# copies of files that were damaged.
+# Records: files of other programs below the home that may quote a memory: Dagster's runs, logs,
+# failures, copies of damaged files.
 #
-# Dagster keeps each run in SQLite files below `dagster/`, with the pages' metadata: samples,
-# plans, a memory before and after. A run that quotes what was erased is dropped whole, its pictures
-# too.
+# Dagster keeps each run in SQLite files below `dagster/`, with the pages' metadata: samples, plans,
+# a memory before and after. A run that quotes an erased text is dropped whole, with its images.
 
 _ENDED = ("SUCCESS", "FAILURE", "CANCELED")
-_OURS = ("dagster.yaml", "ui.json")  # settings, and where the pages are served
+_OURS = ("dagster.yaml", "ui.json")  # settings, and the address of the pages
 
 
 @dataclass
@@ -291,10 +288,10 @@ class _Database:
 
 
 def drop_records(home: Path, tenant: Path, looker: Looker) -> list[str]:
-    """Drop what quotes the erased below a home; return what it was, relative to the home.
+    """Drop the records below a home that quote the erased texts; return their relative paths.
 
-    Of a run that is not over only the rows that quote go; what it writes after, the scan will name.
-    Raise LogBusy where Dagster holds a file for long.
+    An unfinished run loses only the rows that quote; the scan names anything it writes later. Raise
+    LogBusy if Dagster holds a file for long.
     """
     dropped = [
         *_runs(home / "dagster", looker),
@@ -305,7 +302,7 @@ def drop_records(home: Path, tenant: Path, looker: Looker) -> list[str]:
 
 
 def _logs(home: Path, tenant: Path, looker: Looker) -> Iterator[Path]:
-    """Empty logs that quote, which their writers hold open, and delete what tells of failures."""
+    """Empty logs that quote, which their writers hold open, and delete failure reports that do."""
     for path in (*_beside(home), *_beside(tenant)):
         if any(looker.holds(text) for text in raw_texts(path)):
             if path.suffix == ".json":
@@ -323,7 +320,7 @@ def _beside(folder: Path) -> Iterator[Path]:
 
 
 def _drop_damaged_files(folder: Path, looker: Looker) -> Iterator[Path]:
-    """Delete what was kept of damaged files where it quotes, or nobody can tell."""
+    """Delete the kept copies of damaged files that quote, or cannot be read."""
     for path in walk_files(folder):
         try:
             within = texts_in_file(path) or ()
@@ -373,7 +370,7 @@ def _find_rows(path: Path, looker: Looker) -> _Database:
 
 
 def _at_work(folder: Path, runs: set[str]) -> set[str]:
-    """Return those of some runs that are not over."""
+    """Return the runs that are not over."""
     path = folder / "history" / "runs.db"
     if not path.exists() or not runs:
         return set()
@@ -383,7 +380,7 @@ def _at_work(folder: Path, runs: set[str]) -> set[str]:
 
 
 def _clear_rows(database: _Database, runs: set[str]) -> bool:
-    """Delete the rows that quote and all rows of some runs; return whether there were any."""
+    """Delete the rows that quote and all rows of some runs; return True if there were any."""
     changed = 0
     with _connect(database.path) as connection:
         assert connection.pragma("secure_delete", True), "SQLite overwrites what it deletes"

@@ -1,10 +1,10 @@
 """
 Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl`, or as notes.
 
-Read from the log alone, so that it holds what was recorded a moment ago and no build is needed. A
-forgotten memory's line says so and holds no text; one in quarantine, where no person put it, says
-so and keeps it. Links and ratings stand in the line of the memory they begin at or are of; ratings
-of whole recalls, whose receipts are not exported, in none.
+Read from the log alone, so that it has the newest records and needs no build. A forgotten memory's
+line has that state and no text; one quarantined automatically has that state and its text. Links
+and ratings are in the line of the memory they begin at or are of; ratings of whole recalls, whose
+receipts are not exported, are left out.
 """
 
 import re
@@ -37,7 +37,7 @@ def export(
 def export_lines(
     log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
 ) -> Iterator[Exported]:
-    """Yield what is exported of each memory.
+    """Yield each exported memory.
 
     Without `all_states` only those that are active at `now`, or were until they were quarantined;
     with `project` only its own, and not those that belong to no project.
@@ -65,7 +65,7 @@ def export_lines(
 def memories(
     log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
 ) -> list[Memory]:
-    """Return the memories of which `export` yields a line, without the forgotten ones."""
+    """Return the memories that `export` yields, without the forgotten ones."""
     was_by_id = _quarantine_states(log)
     wanted = _memories_to_export(
         _fold_log(log)[0], was_by_id, now, all_states=all_states, project=project
@@ -114,7 +114,7 @@ def _line(memory: Memory, now: int, beside: dict[str, Any]) -> Exported:
         for name in Exported.__struct_fields__
         if hasattr(memory, name) and getattr(memory, name) is not None
     }
-    # what nobody said stays unsaid, so that a better default later serves these memories too
+    # unset fields stay unset, so that a better default later applies to these memories too
     if same["importance"] == memory.unsaid_importance:
         del same["importance"]
     if same["tier"] == memory.auto_tier:
@@ -128,16 +128,16 @@ def _line(memory: Memory, now: int, beside: dict[str, Any]) -> Exported:
     }
     if memory.ended_at is not None:
         same["ended_at"] = moment(memory.ended_at)
-    if memory.expires_at is not None:  # what is left of it; the least where it has run out
+    if memory.expires_at is not None:  # the remaining time; the least if it has run out
         same["ttl_s"] = max(1, (memory.expires_at - now) // 1_000_000)
     return msgspec.convert(same | beside, Exported)
 
 
-# Notes: a folder of Markdown, a memory a file, for other programs and for people.
+# Notes: a folder of Markdown, one file for each memory, for other programs and for people.
 #
 # The text is the note's; everything else is in its front matter, under `mnemolog`, from which
 # `import obsidian`, `basic-memory` and `claude-memory` make the same memory again. A text that a
-# note cannot give back to the letter is there too.
+# note cannot reproduce exactly is there too.
 
 NoteForm = Literal["obsidian", "basic-memory", "claude-memory"]
 _INDEX = "MEMORY.md"
@@ -146,7 +146,7 @@ _RELATIONS = {"cause": "causes", "support": "supports", "conflict": "contradicts
 
 
 def export_notes(lines: Iterable[Exported], form: NoteForm) -> dict[str, bytes]:
-    """Return the files of a folder of notes, by their paths in it; forgotten memories are none."""
+    """Return the files of a folder of notes, by their paths in it, without forgotten memories."""
     lines = [line for line in lines if line.state != FORGOTTEN]
     titles = {line.id or "": _title(line) for line in lines}
     files = {_note_path(line, form): _note(line, form, titles) for line in lines}
@@ -158,7 +158,7 @@ def export_notes(lines: Iterable[Exported], form: NoteForm) -> dict[str, bytes]:
 
 
 def _title(line: Exported) -> str:
-    """Return the beginning of a memory's text, and the end of its id, as a file may be called."""
+    """Return a file name from the beginning of a memory's text and the end of its id."""
     plain = re.sub(r"[^\w .,'-]+", " ", line.content.split("\n", 1)[0])
     return f"{' '.join(plain.split())[:60].strip(' .')} {(line.id or '')[-6:]}".strip()
 

@@ -6,8 +6,8 @@ The copy of the entity graph and the facts in a Neo4j server, brought in step af
 
 A memory's text is not copied; names of entities and values of facts are. Each node has the
 `tenant`, a `uid` that no other home's node has, and a `digest` of its properties and of the
-relationships that begin at it. The server's digests are compared with those of what is published,
-so one that was down, or lost its disk, gets what it lacks.
+relationships that begin at it. The server's digests are compared with those of the published
+snapshot, so a server that was down, or lost its disk, gets the missing nodes.
 """
 
 import logging
@@ -41,14 +41,14 @@ from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Projection, Tables
 
 _CONNECT_S, _RETRY_S = 5.0, 5.0
-_CALL_S = 120.0  # of one call: the driver itself waits for an answer without end
+_CALL_S = 120.0  # of one call: the driver itself has no timeout for an answer
 _BATCH = 1_000  # nodes that one call writes or deletes
 _EDGES = 5_000  # relationships that one call writes
 _LONGEST_NAME = 2_000  # characters: Neo4j's index takes 8,167 bytes
-_OF = ("memories", "entities", "facts")  # the projections that it is a copy of
+_OF = ("memories", "entities", "facts")  # the copied projections
 
 MEMORY, ENTITY, FACT = LABELS = "MnemologMemory", "MnemologEntity", "MnemologFact"
-# each kind of relationship with the labels that it joins; it is written with the node it begins at
+# each kind of relationship with the labels that it joins; it is written with its start node
 _KINDS = {
     "MENTIONS": (MEMORY, ENTITY),
     "SEEN_WITH": (ENTITY, ENTITY),
@@ -62,9 +62,9 @@ Edge = tuple[str, str, float | None]  # its kind, the other node's uid, its weig
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """What the server holds: the projections with these digests, in the order of `_OF`.
+    """The server's state: the projections with these digests, in the order of `_OF`.
 
-    Of one that `is_unwanted`, an erasing wants all deleted before more is written.
+    If it `is_unwanted`, an erasing requires that all be deleted before more is written.
     """
 
     url: str
@@ -89,15 +89,15 @@ class Node:
 
 
 def is_in_step(tenant: Tenant, chosen: Neo4j) -> bool:
-    """Compare the copy with what is published; raise NoManifest or SnapshotDamaged."""
+    """Return True if the copy is up to date; raise NoManifest or SnapshotDamaged."""
     return _load_mark(tenant) == _mark_of(chosen, manifests.current(tenant))
 
 
 def sync(tenant: Tenant, chosen: Neo4j) -> int:
-    """Bring the copy in step with what is published; return how many nodes that changed.
+    """Bring the copy in step with the published snapshot; return the number of changed nodes.
 
     Call it while holding the tenant's build lock. Raise MirrorError, NoManifest or SnapshotDamaged;
-    the next call goes on from what was written.
+    the next call then resumes.
     """
     manifest = manifests.current(tenant)
     before = _load_mark(tenant)
@@ -117,7 +117,7 @@ def sync(tenant: Tenant, chosen: Neo4j) -> int:
             or any(to in missing for _, to, _ in node.edges)
         ]
         if surplus or stale:
-            remove_files([_mark_file(tenant)])  # what is half written is in step with nothing
+            remove_files([_mark_file(tenant)])  # a half-written copy is in step with nothing
         server.delete([(uid, on_server[uid][0]) for uid in surplus])
         server.write(stale)
     replace_file(_mark_file(tenant), msgspec.json.encode(_mark_of(chosen, manifest)))
@@ -147,7 +147,7 @@ def _mark_file(tenant: Tenant) -> Path:
 
 
 def _load_mark(tenant: Tenant) -> _Mark | None:
-    """Return the mark of the last sync; None where there was none, or it was not ended."""
+    """Return the mark of the last sync; None if there was none, or it did not finish."""
     try:
         return msgspec.json.decode(_mark_file(tenant).read_bytes(), type=_Mark)
     except (OSError, msgspec.MsgspecError):
@@ -160,15 +160,15 @@ def _mark_of(chosen: Neo4j, manifest: Manifest) -> _Mark:
 
 
 def _space(tenant: Tenant) -> str:
-    """Return the beginning of a tenant's uids: another home's tenant has others."""
+    """Return the prefix of a tenant's uids, unique to its home."""
     return f"{tenant.name}-{sha256(str(tenant.root.resolve()).encode()).hexdigest()[:12]}:"
 
 
-# What is published, as nodes
+# The published snapshot as nodes
 
 
 def nodes_of(tenant: Tenant, manifest: Manifest) -> Iterator[Node]:
-    """Yield the nodes of what is published: entities, then facts, then the memories of both.
+    """Yield the nodes of the published snapshot: entities, then facts, then the memories of both.
 
     Raise SnapshotDamaged.
     """
@@ -180,7 +180,7 @@ def nodes_of(tenant: Tenant, manifest: Manifest) -> Iterator[Node]:
     entities = [maker.uid(index.kind(row), index.name(row)) for row in range(len(index))]
     yield from maker.entities(index, entities)
 
-    about: dict[str, list[str]] = {}  # by how facts write a name
+    about: dict[str, list[str]] = {}  # by the name as facts write it
     aliases = tables["aliases"]
     for alias, entity in zip(
         aliases.column("alias").to_pylist(), aliases.column("entity").to_pylist(), strict=True
@@ -218,7 +218,7 @@ class _NodeMaker:
     space: str
 
     def uid(self, *names: str) -> str:
-        """Return the uid of what these names stand for; names may be longer than an index takes."""
+        """Return the uid of the node with these names; names may be longer than an index takes."""
         return self.space + sha256("\0".join(names).encode()).hexdigest()[:24]
 
     def entities(self, index: EntityIndex, uids: Sequence[str]) -> Iterator[Node]:
@@ -292,7 +292,7 @@ class _Server:
             raise MirrorError(
                 "Neo4j needs the package neo4j: `pip install 'mnemolog[neo4j]'`"
             ) from None
-        # what a server remarks on a query, such as a label that it does not know yet
+        # a server's remarks on a query, such as an unknown label
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
         password = config.neo4j_password()
         try:
@@ -316,7 +316,7 @@ class _Server:
             raise _failure(chosen, getattr(error, "message", None) or str(error)) from error
 
     def prepare(self) -> None:
-        """Have each label's uids unique, and so found by an index; and entities found by name."""
+        """Make each label's uids unique, which also indexes them, and index the entities' names."""
         for label in LABELS:
             self._run(
                 f"CREATE CONSTRAINT mnemolog_{label.removeprefix('Mnemolog').lower()} "
@@ -344,7 +344,7 @@ class _Server:
                 self._run(f"MATCH (n:{label}) WHERE n.uid IN $uids DETACH DELETE n", uids=batch)
 
     def write(self, nodes: Sequence[Node]) -> None:
-        """Write nodes and the relationships that begin at them, instead of what is there.
+        """Write nodes and the relationships that begin at them, replacing existing ones.
 
         Digests come last: a node without one is written again.
         """
@@ -380,7 +380,7 @@ class _Server:
                 )
 
     def _run(self, query: str, **parameters: Any) -> list[Any]:
-        """Return the records that a query brings; it is safe to run twice, as drivers do."""
+        """Return the records of a query, which must be safe to run twice: drivers retry."""
 
         def run() -> list[Any]:
             answer = self._driver.execute_query(

@@ -1,10 +1,10 @@
 """
-The cold file: every memory that was archived, superseded or whose time is over, as Parquet below
-`cold/memories`, for whatever reads columns (polars, DuckDB, pandas).
+The cold file: every archived, superseded or expired memory, as Parquet below `cold/memories`, for
+tools that read columns (polars, DuckDB, pandas).
 
 It is derived, and written anew from a manifest: deleting it loses nothing. Recall does not read it,
-for archived memories stay indexed: one filter more asks for them too, ranked and weighed like all
-others, and there is no second copy that could say something else.
+for archived memories stay indexed: one more filter includes them, ranked and weighed like all
+others, and there is no second copy that could differ.
 """
 
 import os
@@ -32,7 +32,7 @@ EXPIRED = "expired"
 
 
 class ColdFile(msgspec.Struct, frozen=True):
-    """The file that was written: its path, and how many memories of each state it holds."""
+    """A cold file: its path, and the number of memories of each state."""
 
     path: str
     memories: dict[str, int]
@@ -44,10 +44,10 @@ def folder_of(tenant: Tenant) -> Path:
 
 
 def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
-    """Write what is cold at a moment, in the order of recording; drop what was written before.
+    """Write the memories that are cold at a moment, in the order of recording; drop earlier files.
 
-    The file's name says up to which event it is, and how its hash begins. Raise LogBusy where
-    another process writes it, or rewrites the log.
+    The file's name has the last event it covers, and the beginning of its hash. Raise LogBusy if
+    another process is writing it, or rewriting the log.
     """
     from pyarrow import parquet
 
@@ -75,18 +75,18 @@ def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: 
 
 
 def drop(tenant: Tenant) -> None:
-    """Delete the cold files; raise LogBusy where another process writes one."""
+    """Delete the cold files; raise LogBusy if another process is writing one."""
     with alone(tenant.log):
         _drop(tenant)
 
 
 def _drop(tenant: Tenant, *, but: Path | None = None) -> None:
-    sweep(folder_of(tenant), older_than_s=0.0)  # what was ended halfway has texts too
+    sweep(folder_of(tenant), older_than_s=0.0)  # interrupted writes have texts too
     remove_files([path for path in folder_of(tenant).glob("*.parquet") if path != but])
 
 
 def problem(tenant: Tenant) -> str | None:
-    """Return the problem of a cold file that is damaged, and its fix; None where none is."""
+    """Return the problem of a damaged cold file, and its fix; None if there is none."""
     for path in sorted(folder_of(tenant).glob("*.parquet")):
         if not hash_of(path).startswith(path.stem.partition("-")[2]):
             return f"{path} does not match its hash: `mnemolog archive` writes it anew"
@@ -100,7 +100,7 @@ def _cold(rows: MemoryRows, now: int) -> Iterator[Memory]:
 
 
 def _row_of(log: EventLog, memory: Memory, now: int) -> dict[str, Any]:
-    """Return a memory as a row: its fields, when it went and why."""
+    """Return a memory as a row: its fields, the time it ended and the reason."""
     values = msgspec.structs.asdict(memory)
     if memory.state == ACTIVE:
         assert memory.expires_at is not None
@@ -112,7 +112,7 @@ def _row_of(log: EventLog, memory: Memory, now: int) -> dict[str, Any]:
 
 
 def _reason(log: EventLog, memory: Memory) -> str | None:
-    """Return the reason it was archived or superseded; a newer value of its key needs no words."""
+    """Return the reason it was archived or superseded; a newer value of its key needs none."""
     reasons = [
         getattr(event.body, "reason", None)
         for event in log.events_for(memory.id)
@@ -131,7 +131,7 @@ def _schema() -> pa.Schema:
     return pa.schema([(name, types[name]) for name in names])
 
 
-# of the columns; what was declared later comes after them
+# of the columns; those declared later come after them
 _ORDER = (
     "id state ended_at why superseded_by kind content context action result tags project "
     "session agent trust source created_by source_ids importance pinned key value created_at "

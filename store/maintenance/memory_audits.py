@@ -1,4 +1,4 @@
-"""Audits of the memories, and what every audit takes and returns, and its cure."""
+"""Audits of the memories, and the types shared by all audits: input, result and cure."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -42,10 +42,10 @@ NAMED = 3  # memories named in a sentence
 
 
 class AuditResult(NamedTuple):
-    """What an audit found, in one sentence; `rows` are the ids of the memories it fails on.
+    """An audit's finding, in one sentence; `rows` are the ids of the memories it fails on.
 
-    It `isolates` them where each of them fails by itself, and all others pass; it only `warns`
-    where it could not look.
+    It `isolates` them if each of them fails by itself and all others pass; it only `warns` if it
+    could not check.
     """
 
     passed: bool
@@ -64,9 +64,11 @@ class AuditResult(NamedTuple):
 
 
 class AuditInput(msgspec.Struct, frozen=True):
-    """`of_memories` are the candidate's memories; of a projection that is not made of them, its own
-    tables. `published` is what is served now of the same projection, None where nothing is; or
-    where it cannot be read, as `unread` says then.
+    """The candidate and the published tables that an audit compares.
+
+    `of_memories` are the candidate's memories, or the projection's own tables if it is not made of
+    memories. `published` are the published tables of the same projection; None if there are none,
+    or if they cannot be read: `unread` is then the reason.
     """
 
     log: EventLog
@@ -79,25 +81,25 @@ class AuditInput(msgspec.Struct, frozen=True):
 
     @property
     def memories(self) -> pa.Table:
-        """The memories themselves; asking opens all their parts."""
+        """The memories table; reading it opens all its parts."""
         return self.of_memories["memories"]
 
     @property
     def count(self) -> int:
-        """How many memories there are."""
+        """The number of memories."""
         return sum(part.rows for part in parts_of(self.of_memories, "memories"))
 
     def ids(self, rows: Iterable[int]) -> list[str]:
-        """Return the ids of the memories of some rows, in order; none of rows there are not."""
+        """Return the ids of the memories of some rows, in order; rows out of range are skipped."""
         there = sorted({int(row) for row in rows if 0 <= row < self.count})
         table = fields_of(self.of_memories, np.array(there, np.int64), ("id",))
         ids: list[str] = table.column("id").to_pylist()
         return ids
 
     def fresh(self, name: str) -> Iterator[tuple[int, Part]]:
-        """Yield a table's parts that are not the published ones, and each one's first row.
+        """Yield a table's unpublished parts, each with its first row.
 
-        What is in the same file at the same place was audited when it was published.
+        A part in the same file at the same place was audited when it was published.
         """
         before = self.published.parts[name] if isinstance(self.published, Built) else ()
         start = 0
@@ -108,11 +110,11 @@ class AuditInput(msgspec.Struct, frozen=True):
             start += part.rows
 
 
-# What must hold of a candidate's memories before they are served.
+# The requirements for a candidate's memories before they are published.
 #
-# Parts that the candidate shares with what is served were audited when they were published, so only
-# its new parts and the events since are checked. A candidate that shares nothing is compared with
-# the whole log.
+# Parts that the candidate shares with the published snapshot were audited when they were published,
+# so only its new parts and the events since are checked. A candidate that shares nothing is
+# compared with the whole log.
 
 Run = Callable[[AuditInput], AuditResult]
 
@@ -127,7 +129,7 @@ ERASE = "`mnemolog erase ID` destroys its text"
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """A check of one projection; `cure` is what to do where it fails."""
+    """A check of one projection; `cure` is the advice if it fails."""
 
     name: str
     projection: str
@@ -140,7 +142,7 @@ KNOWN: list[Audit] = []  # grows as modules are read: `store.maintenance.audits.
 
 
 def audit_of(projection: str, cure: str) -> Callable[[Run], Run]:
-    """Make a function an audit of a projection, described by its first docstring sentence."""
+    """Make a function an audit of a projection, described by its first docstring paragraph."""
 
     def known(run: Run) -> Run:
         first, _, _ = (run.__doc__ or "").partition("\n\n")
@@ -158,12 +160,12 @@ _AT_ONCE = 10_000  # memories compared at a time
 def rows_match_log(audited: AuditInput) -> AuditResult:
     """Every recorded memory and prompt has one row, in the order of the log, with its latest text.
 
-    A text that an earlier version kept is redacted by today's patterns.
+    A text kept by an earlier version is redacted by today's patterns.
     """
     base = _served_rows(audited)
     row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
     revised: dict[str, str] = {}  # by id
-    others: list[str] = []  # ids of rows whose text differs from what they are first compared with
+    others: list[str] = []  # ids of rows whose text differs from the first one compared
     for ids, contents in _contents_since(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
@@ -185,7 +187,7 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
     memories = MemoryParts.open(audited.tables)
     wrong = [id_ for id_ in others if id_ not in revised]
     for id_, content in revised.items():
-        place = memories.row(id_)  # none: a revision of nobody
+        place = memories.row(id_)  # none: a revision of an unknown memory
         if place is not None and not _is_of(memories.value(place, "content"), content):
             wrong.append(id_)
     wrong = [id_ for id_ in wrong if not _is_as_merged(audited, memories, id_)]
@@ -195,7 +197,7 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
 
 
 def _is_as_merged(audited: AuditInput, memories: MemoryParts, id_: str) -> bool:
-    """True if a memory has the newest of its texts by the order of all homes."""
+    """Return True if a memory has the newest of its texts by the order of all homes."""
     row = memories.row(id_)
     if row is None or not audited.log.is_merged():
         return False
@@ -216,7 +218,7 @@ def fields_match_log(audited: AuditInput) -> AuditResult:
     """Memories have the project, kind, time and trust that the log says, and are put away where it
     says so.
 
-    A sample of the new rows is read again in the log, and the newest that were forgotten,
+    A sample of the new rows is compared with the log, and the memories most recently forgotten,
     superseded, archived or pinned.
     """
     since = 0 if _served_rows(audited) is None else audited.published_watermark
@@ -237,7 +239,7 @@ def fields_match_log(audited: AuditInput) -> AuditResult:
     columns = audited.tables["columns"].select(["state", "project"]).take(places)
     codes = zip(*(columns.column(name).to_pylist() for name in ("state", "project")), strict=True)
     projects = [None, *audited.tables["projects"].column("name").to_pylist()]
-    wrong: dict[str, str] = {}  # what differs first, by memory
+    wrong: dict[str, str] = {}  # the first field that differs, by memory
     for row, (state, project) in zip(sorted(rows), codes, strict=True):
         memory = memories.memory(row)
         if is_merged:
@@ -264,12 +266,12 @@ _PUT_AWAY = ("forgotten", "quarantined", "erased", "superseded", "archived", "st
 
 
 def _differing(memory: Memory, events: Sequence[Event]) -> str:
-    """Return the field in which a memory is not what its events say; empty where it is."""
+    """Return the field in which a memory differs from its events; empty if there is none."""
     recorded = next(
         (other for other in events if isinstance(other.body, (Recorded, Prompted))), None
     )
     if recorded is None:
-        return ""  # an earlier version put its prompt away
+        return ""  # an earlier version archived its prompt
     if memory.project != recorded.project:
         return "project"
     hidden = away = False
@@ -342,8 +344,8 @@ def no_duplicate_ids(audited: AuditInput) -> AuditResult:
 def did_not_shrink(audited: AuditInput) -> AuditResult:
     """No row is lost, and there are fewer active memories only where the log has an event for it.
 
-    Undoing a plan removes what it recorded, what a job made goes with its sources, and a turn with
-    the words that an erasing cut out of its prompt.
+    Undoing a plan removes its records, a job's memory goes with its sources, and a turn with the
+    words that an erasing cut out of its prompt.
     """
     if audited.unread:
         text = f"{audited.count} rows, compared with nothing: {audited.unread}"
@@ -379,7 +381,7 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
 
 
 def _no_longer_active(audited: AuditInput, undone: Container[str]) -> list[str]:
-    """Return the ids of memories that are served as active and no longer are."""
+    """Return the ids of memories that are published as active and no longer are."""
     assert audited.published is not None
     there = set(_active_ids(audited.tables))
     return [id_ for id_ in _active_ids(audited.published) if id_ not in there and id_ not in undone]
@@ -401,15 +403,15 @@ def _active_episodes(tables: Tables) -> set[str]:
 def no_secrets(audited: AuditInput) -> AuditResult:
     """No text, tag or metadata contains a known pattern of a secret.
 
-    Texts were redacted when they were folded, so only putting them together can have made one.
+    Texts were redacted when they were folded, so only joining them can have formed one.
     """
-    kinds: dict[str, str] = {}  # what was found first, by memory
+    kinds: dict[str, str] = {}  # the first finding, by memory
     for ids, texts in new_texts(audited):
         for place, secret in redact.find_in_all(texts):
             kinds.setdefault(str(ids[place]), secret.kind)
     for ids, texts in _metadata(audited):
         for place, text in enumerate(texts.to_pylist()):
-            # by value and key, as it was redacted: a pattern may lie across two of them
+            # by value and key, as it was redacted: a pattern may span two of them
             if redact.redact_value(value := msgspec.json.decode(text)) != value:
                 kinds.setdefault(str(ids[place]), "secret in the metadata")
     kinds = {id_: kinds[id_] for id_ in answerable(audited, kinds)}
@@ -436,7 +438,7 @@ def no_self_injection(audited: AuditInput) -> AuditResult:
 
 
 def answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
-    """Return those of some memories that recall may return."""
+    """Return the memories among `ids` that recall may return."""
     memories = MemoryParts.open(audited.tables)
     may_return = []
     for id_ in ids:
@@ -447,13 +449,13 @@ def answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
 
 
 def _served_rows(audited: AuditInput) -> pa.Table | None:
-    """Return the memories that are served, where the candidate shares parts with them."""
+    """Return the published memories if the candidate shares parts with them."""
     fresh = sum(part.rows for _, part in audited.fresh("memories"))
     if audited.published is None or fresh == audited.count:
         return None
     since = (audited.watermark, audited.published_watermark)
     if audited.log.undone_ids(*since) or log_queries.erased_ids(audited.log, *since):
-        return None  # rows that are served are gone or blank
+        return None  # published rows are gone or blank
     return audited.published["memories"]
 
 
@@ -466,8 +468,8 @@ def _in_state(tables: Tables, state: str) -> int:
 def _contents_since(
     audited: AuditInput, after: int, revised: dict[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
-    # only an earlier version put prompts away, and nothing else that tells of a row ever was
+    """Yield ids and contents of the memories and prompts since; add later texts to `revised`."""
+    # only an earlier version archived prompts, and no other event about a row was ever archived
     has_away = log_queries.has_archived(audited.log, "prompted")
     events = audited.log.bodies(after, audited.watermark, cold=has_away)
     while some := list(islice(events, _AT_ONCE)):
@@ -475,7 +477,7 @@ def _contents_since(
         for id_, subject, body in some:
             if isinstance(body, Recorded):
                 new[id_] = body.content
-                revised.pop(id_, None)  # a revision of nobody yet
+                revised.pop(id_, None)  # a revision of an unknown memory so far
             elif isinstance(body, Prompted):
                 new[id_] = body.prompt
             elif isinstance(body, Revised) and body.content is not None:
@@ -486,7 +488,7 @@ def _contents_since(
 
 
 def _mismatches(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[str]:
-    """Return the ids of the rows that hold other contents."""
+    """Return the ids of the rows with other contents."""
     differ = pc.not_equal(table.column("content"), contents)
     rows = (table.column("id"), table.column("content"), contents)
     columns = (column.filter(differ).to_pylist() for column in rows)
@@ -494,7 +496,7 @@ def _mismatches(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[s
 
 
 def _is_of(content: object, text: str) -> bool:
-    """True if a row's content is a text of the log, or what redaction leaves of it."""
+    """Return True if a row's content is a text of the log, as it is or redacted."""
     return content in (text, redact.redact(text))
 
 
@@ -513,7 +515,7 @@ def new_texts(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def _metadata(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Yield the metadata that say something of the new parts, and the ids of their memories."""
+    """Yield the non-empty metadata of the new parts, and the ids of their memories."""
     for _, part in audited.fresh("memories"):
         says = pc.not_equal(part.table.column("metadata").chunk(0), "{}")
         chosen = part.table.select(["id", "metadata"]).filter(says).combine_chunks()

@@ -1,9 +1,9 @@
 """
-Mirrors: copies of what is published that another program's server holds, by the settings.
+Mirrors: copies of published projections in another program's server, by the settings.
 
-Each is brought in step after a build and never asked by one. Its server may be down: the build is
-published all the same, `status` and `doctor` say that the copy is behind, and the next build brings
-it in step.
+Each is brought in step after a build and never queried by one. Its server may be down: the build is
+published all the same, `status` and `doctor` report that the copy is behind, and the next build
+brings it in step.
 """
 
 import time
@@ -20,10 +20,11 @@ from store.maintenance import graph_copy, vector_copy
 
 @dataclass(frozen=True)
 class Mirror:
-    """One copy. `url` is empty where the settings name no server.
+    """One copy. `url` is empty if the settings name no server.
 
     `sync` and `drop` are called while holding the tenant's build lock and raise MirrorError; `sync`
-    returns how many things it wrote or deleted. `rows` names the projection and table it is of.
+    returns the number of nodes or points it wrote or deleted. `rows` names the copied projection
+    and table.
     """
 
     asset: str  # its name in Dagster
@@ -72,9 +73,9 @@ def chosen_mirrors(choices: Choices) -> tuple[Mirror, ...]:
 
 
 def sync_mirror(mirror: Mirror, tenant: Tenant) -> int:
-    """Bring a mirror in step; return how many things it wrote or deleted.
+    """Bring a mirror in step; return the number of nodes or points it wrote or deleted.
 
-    Call it while holding the tenant's build lock. Why it failed is kept until it goes right, and
+    Call it while holding the tenant's build lock. An error is stored until the next success, and
     MirrorError raised.
     """
     try:
@@ -87,9 +88,9 @@ def sync_mirror(mirror: Mirror, tenant: Tenant) -> int:
 
 
 def mirrors_behind(tenant: Tenant, choices: Choices) -> Iterator[Mirror]:
-    """Yield the chosen mirrors that do not hold what is published; none where nothing is.
+    """Yield the chosen mirrors that are out of date; none if nothing is published.
 
-    No server is asked: what was last written is noted in the tenant's folder.
+    Does not contact a server: the tenant's folder has a note of the last write.
     """
     with suppress(SnapshotError):
         for mirror in chosen_mirrors(choices):

@@ -27,7 +27,7 @@ class ProgressEstimate:
 
 
 def format_duration(seconds: float) -> str:
-    """Return seconds as people say them: 8 s, 1 min 32 s, 2 h 5 min."""
+    """Return seconds in words: 8 s, 1 min 32 s, 2 h 5 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,10 +1,10 @@
 """
 Quarantine: memories that an audit fails on by themselves, taken out so that the others are built.
 
-That a memory was taken out is an event, so every build, recall and backup knows of it; it is hidden
-as a forgotten one is, but nothing that was made of it falls. A person releases or forgets it. A
-block of ours that was released is not held against its memory again; secrets, which are redacted in
-what is built, and numbers of the index are.
+The removal is an event, so every build, recall and backup knows of it; the memory is hidden like a
+forgotten one, but nothing made from it is dropped. A person releases or forgets it. After a
+release, an injected block no longer fails its memory; secrets, which builds redact, and wrong
+numbers in the index still do.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +24,9 @@ CURE = "`mnemolog quarantine --release ID` takes it in, `--forget ID` leaves it 
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A memory in quarantine: since when (microseconds UTC), which check failed on it, and why.
+    """A memory in quarantine: since when (microseconds UTC), the failed check, and the reason.
 
-    `was` is the state it had.
+    `was` is its earlier state.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Held(msgspec.Struct, frozen=True):
 def alone(results: Iterable[CheckResult]) -> dict[str, CheckResult]:
     """Return the memories that failed checks name as failing alone, and the first check of each.
 
-    None where a check failed for another reason: the build is refused all the same.
+    Empty if a check failed for another reason: the build is refused all the same.
     """
     failed = [result for result in results if result.stops]
     if not all(result.alone for result in failed):
@@ -52,7 +52,7 @@ def isolate(
 ) -> list[Held]:
     """Take out memories that a check failed on; return them.
 
-    Raise LogError where the log cannot be written.
+    Raise LogError if the log cannot be written.
     """
     held: list[Held] = []
     events: list[Event] = []
@@ -85,16 +85,16 @@ def releases(log: EventLog, until: int) -> frozenset[str]:
 
 
 def release(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
-    """Take memories in again in the states that they had, all or none.
+    """Restore memories to the states that they had, all or none.
 
-    Raise NotFound, or Conflict for one that is not held.
+    Raise NotFound, or Conflict for a memory that is not in quarantine.
     """
     reason = "released from quarantine"
     return _settle(log, ids, lambda body: Restored(reason=reason, state=body.was), now)
 
 
 def forget(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
-    """Leave memories out for good, all or none; raise as `release` does."""
+    """Forget quarantined memories, all or none; raise as `release` does."""
     return _settle(log, ids, lambda body: Forgotten(reason="quarantined"), now)
 
 

@@ -1,9 +1,9 @@
 """
-Repair: fixes what can be fixed without loss, one thing after another, and reports each.
+Repair: fixes problems that can be fixed without loss, one at a time, and reports each.
 
-What touches the log, or sets aside what cannot be made again, is done only where that is allowed;
-the damaged files are kept in the tenant's folder `damaged`. Ended at any moment it leaves each
-thing as it was, or mended.
+Steps that touch the log, or set aside files that cannot be made again, need permission; the damaged
+files are kept in the tenant's folder `damaged`. If interrupted, each file is either as it was or
+mended.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ from store.snapshots import manifest as manifests
 
 
 class RepairStep(msgspec.Struct, frozen=True):
-    """One thing that was wrong, and what was done; with "asked", what would be with leave."""
+    """A problem and its fix; with "asked", the fix that permission would allow."""
 
     state: Literal["mended", "would mend", "asked", "failed"]
     what: str
@@ -55,10 +55,10 @@ class _Mend(msgspec.Struct, frozen=True):
 def repair(
     settings: Settings, now: int, *, may_touch_log: bool = False, dry_run: bool = False
 ) -> Iterator[RepairStep]:
-    """Yield what is wrong and was mended, in order; nothing where all is well.
+    """Yield the problems found and fixed, in order; nothing if all is well.
 
-    `now` is microseconds UTC. Without `may_touch_log` what needs it is only told, and with
-    `dry_run` everything is.
+    `now` is microseconds UTC. Without `may_touch_log` the steps that need it are only reported, and
+    with `dry_run` all are.
     """
     for mend in _mends(settings, now):
         if dry_run:
@@ -75,7 +75,7 @@ def repair(
 
 
 def _mends(settings: Settings, now: int) -> Iterator[_Mend]:
-    """Yield what is to be done; each is done, or not, before the next is looked for."""
+    """Yield the fixes to make; each is done, or not, before the next is looked for."""
     of = tenant(settings.home, settings.choices.tenant)
     for path in checkup.open_paths(settings.home):
         how = "is its owner's alone"
@@ -92,7 +92,7 @@ def _make_private(path: Path) -> None:
 
 
 def _temporary_files(settings: Settings) -> Iterator[_Mend]:
-    """Yield files of writes and servers that were ended halfway."""
+    """Yield leftover files of interrupted writes and servers."""
     for path in sorted(settings.home.glob("**/[.l]*")):
         is_passing = has_passing_name(path) or path.name.startswith(salvage.REPAIRING)
         is_ours = is_passing and settings.dagster_home not in path.parents
@@ -119,7 +119,7 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
         yield from _salvage(settings, of, now, str(error))
         return
     except LogError:
-        return  # the doctor says what stands in the way
+        return  # `doctor` reports the obstacle
     if problem and are_indexes_alone:
         how = "its indexes are made anew"
         yield _Mend(f"{path}: {problem}", how, partial(_reindex, settings, of), True)
@@ -139,7 +139,7 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
 def _salvage(settings: Settings, of: Tenant, now: int, problem: str) -> Iterator[_Mend]:
     salvaged = _read(of)
     if not salvaged.rows:
-        return  # the doctor names the cure: a backup
+        return  # `doctor` names the cure: a backup
     lost = log_head.numbers(salvaged.gaps) if salvaged.gaps else "none"
     ids = f" ({', '.join(salvaged.ids[:20])})" if salvaged.ids else ""
     how = (
@@ -157,7 +157,7 @@ def _read(of: Tenant) -> Salvaged:
 
 
 def _gives_more(of: Tenant) -> bool:
-    """True if events that are gone lie in what was kept, or behind a damaged frame."""
+    """Return True if lost events are in the kept files, or behind a damaged frame."""
     salvaged = _read(of)
     with EventLog(of.log) as log:
         return len(salvaged.rows) > log_queries.row_count(log)
@@ -169,7 +169,7 @@ def _write(settings: Settings, of: Tenant, now: int) -> None:
         salvage.write(of.log, _read(of), now)
         with EventLog(of.log) as log:
             _renew(log)
-    with EventLog(of.log) as log:  # a page may have been of before it was erased
+    with EventLog(of.log) as log:  # a page may date from before an event was erased
         there = [id_ for id_ in log_queries.erased_ids(log, log.head()) if log.present_ids([id_])]
         if there:
             erasing.erase(log, sorted(there), now)
@@ -234,7 +234,7 @@ def _cold(of: Tenant) -> Iterator[_Mend]:
 
 
 def _snapshots(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
-    """Yield a build where what is served is damaged, or holds what the log has lost."""
+    """Yield a build if the published snapshot is damaged, or holds events that the log has lost."""
     if not of.exists:
         return
     try:

@@ -1,11 +1,11 @@
 """
 Retention: episodes older than the limit are forgotten and erased from the log.
 
-An episode is what the hooks of a turn told: prompt, tools, closing words, and the question of the
-receipt. Their rows stay, with ids, times and kinds; their texts go, as in any erasing, those too
-that were put away. What was learnt of an episode stays, and so do statements: it is not the memory
-that the user took back, it is the record that has grown old. It is done at the start of a build,
-which then takes nothing over and drops what was served before.
+An episode is the record of a turn by the hooks: prompt, tools, closing words, and the question of
+the receipt. Their rows stay, with ids, times and kinds; their texts are erased, as in any erasing,
+archived ones too. Memories learnt from an episode stay, and so do statements: the user did not take
+the memory back, the record has grown old. It runs at the start of a build, which then reuses
+nothing and drops the earlier snapshots.
 """
 
 import shutil
@@ -32,7 +32,7 @@ _MOST = 5_000  # rows a transaction
 
 
 class RetentionMark(msgspec.Struct, frozen=True):
-    """Up to when, in microseconds UTC, episodes were erased."""
+    """The time up to which episodes were erased, in microseconds UTC."""
 
     until: int
 
@@ -41,7 +41,7 @@ _decoder = msgspec.json.Decoder(RetentionMark)
 
 
 def retention_bound(days: int, now: int) -> int:
-    """Return the moment before which episodes are erased; 0 where they are kept for ever."""
+    """Return the moment before which episodes are erased; 0 if they are kept for ever."""
     return max(0, now - days * DAY) if days else 0
 
 
@@ -56,16 +56,16 @@ def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
 
 
 def is_due(tenant: Tenant, log: EventLog, days: int, now: int) -> bool:
-    """True if a build is to begin for it: once a day, and only for something."""
+    """Return True if a build should begin for it: once a day, if there are episodes to erase."""
     before = retention_bound(days, now)
     return before - _last_bound(tenant) >= DAY and count_waiting(tenant, log, days, now) > 0
 
 
 def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
-    """Erase the episodes that began before a moment; return how many.
+    """Erase the episodes that began before a moment; return their number.
 
-    Done a second time it ends what was ended halfway. Raise LogBusy where another process rewrites
-    the log, LogCorrupt where a segment is missing.
+    Running it again completes an interrupted run. Raise LogBusy if another process is rewriting the
+    log, LogCorrupt if a segment is missing.
     """
     if before <= _last_bound(tenant):
         return 0

@@ -1,10 +1,11 @@
 """
 The copy of the published vectors in a Qdrant server, brought in step after each build.
 
-A point for each memory that has a vector: its number is the document's, its payload the memory's id
-(`memory`) and the hash of its text (`text_hash`), never the text. What the server holds is compared
-with what is published, so one that was down, or lost its disk, gets what it lacks. An erasing drops
-the collection whole: Qdrant keeps the vectors of deleted points in its files for a while.
+There is a point for each memory that has a vector: its number is the document's, its payload the
+memory's id (`memory`) and the hash of its text (`text_hash`), never the text. The server's points
+are compared with the published ones, so a server that was down, or lost its disk, gets the missing
+ones. An erasing drops the collection whole: Qdrant keeps the vectors of deleted points in its files
+for a while.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,16 +40,16 @@ _Points = dict[int, tuple[str, str]]  # by document: the memory's id, its text's
 
 
 def is_in_step(tenant: Tenant, chosen: Qdrant) -> bool:
-    """Compare the copy with what is published; raise NoManifest or SnapshotDamaged."""
+    """Return True if the copy is up to date; raise NoManifest or SnapshotDamaged."""
     ref = manifests.current(tenant).projections["vectors"]
     return qdrant.load_copy(tenant) == _copy_of(tenant, chosen, ref)
 
 
 def sync(tenant: Tenant, chosen: Qdrant) -> int:
-    """Bring the copy in step with what is published; return how many points that changed.
+    """Bring the copy in step with the published vectors; return the number of changed points.
 
     Call it while holding the tenant's build lock. Raise VectorStoreError, NoManifest or
-    SnapshotDamaged; the next call goes on from what was written.
+    SnapshotDamaged; the next call then resumes.
     """
     manifest = manifests.current(tenant)
     vectors, memories = manifest.projections["vectors"], manifest.projections["memories"]
@@ -65,7 +66,7 @@ def sync(tenant: Tenant, chosen: Qdrant) -> int:
         surplus = [document for document in on_server if document not in points]
         stale = [document for document, point in points.items() if on_server.get(document) != point]
         if surplus or stale:
-            remove_files([qdrant.copy_file(tenant)])  # nobody searches what is half written
+            remove_files([qdrant.copy_file(tenant)])  # a half-written copy is not searched
         for start in range(0, len(surplus), _PAGE):
             client.delete(wanted.collection, surplus[start : start + _PAGE], wait=True)
         for points_written in _batches(tenant, vectors, stale, points):
@@ -78,7 +79,7 @@ def drop(tenant: Tenant, chosen: Qdrant) -> None:
     """Delete all collections of a tenant, on the server that its copy was last written to.
 
     Call it while holding the tenant's build lock. Raise VectorStoreError; the next `sync` then
-    deletes them first, and nobody searches them.
+    deletes them first, and they are not searched.
     """
     before = qdrant.load_copy(tenant)
     url = before.url if before else chosen.url
@@ -94,7 +95,7 @@ def drop(tenant: Tenant, chosen: Qdrant) -> None:
 
 @contextmanager
 def _client(chosen: Qdrant) -> Iterator[Any]:
-    """Give a client; raise VectorStoreError for what the server does not do."""
+    """Yield a client; raise VectorStoreError for its failures."""
     client = qdrant.connect(chosen, _TIMEOUT_S)
     try:
         yield client
@@ -119,7 +120,7 @@ def _collections(client: Any, tenant: Tenant) -> list[str]:
 
 
 def _open_collection(client: Any, tenant: Tenant, name: str, width: int) -> None:
-    """Make a tenant's collection where it is not there, and delete those of other models."""
+    """Make a tenant's collection if it does not exist, and delete those of other models."""
     from qdrant_client.models import Distance, VectorParams
 
     others = _collections(client, tenant)
@@ -145,7 +146,7 @@ def _points_on_server(client: Any, collection: str) -> _Points:
 
 
 def _published(tenant: Tenant, vectors: SnapshotRef, memories: SnapshotRef) -> _Points:
-    """Return the points of what is published: of memories with a vector."""
+    """Return the published points: of memories with a vector."""
     ids = _column(tenant, memories.parts["memories"], "id")
     hashes = _column(tenant, vectors.parts["rows"], _TEXT)
     no_text = bytes(16)
@@ -168,7 +169,7 @@ def _map(path: Path) -> pa.Table:
 def _batches(
     tenant: Tenant, vectors: SnapshotRef, documents: Sequence[int], points: _Points
 ) -> Iterator[list[Any]]:
-    """Yield the points of some documents, which ascend, a call's worth at a time."""
+    """Yield the points of some documents, given ascending, one call's worth at a time."""
     start, wanted = 0, np.array(documents, np.int64)
     for file in vectors.parts["rows"]:
         within = wanted[(wanted >= start) & (wanted < start + file.rows)] - start

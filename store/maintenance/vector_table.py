@@ -2,9 +2,9 @@
 The Lance table of vectors, for jobs: search by distance, filters, versions, object stores.
 
 The server never reads it and no snapshot names it: it follows from the published parts of `vectors`
-and is brought in step when a job asks for it, and by builds once it is there. Only parts that
-changed are taken out and put in. Lance keeps what is deleted until no version holds it, so old
-versions go at once: a forgotten text's vector is gone from the disk, not only from the answers.
+and is brought in step when a job opens it, and by builds once it exists. Only changed parts are
+removed and added. Lance keeps deleted rows until no version has them, so old versions go at once: a
+forgotten text's vector is gone from the disk, not only from the answers.
 """
 
 import shutil
@@ -29,7 +29,7 @@ NAME = "vectors"
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """What the table was made from, beside it: so that who has nothing to do need not open it."""
+    """The sources of the table, stored beside it, so that an unchanged table need not be opened."""
 
     version: str  # of the projection, which names the model
     parts: frozenset[str]
@@ -50,9 +50,9 @@ def open_table(tenant: Tenant) -> Any:
 
 
 def sync(tenant: Tenant) -> int:
-    """Bring the table in step, making it where it is not there; return how many parts changed.
+    """Bring the table in step, making it if it does not exist; return the number of changed parts.
 
-    LanceDB, which takes two CPU seconds to import, is loaded only where one did.
+    LanceDB, which takes two CPU seconds to import, is loaded only if one changed.
     """
     manifest = manifests.current(tenant)
     ref = manifest.projections["vectors"]
@@ -61,12 +61,12 @@ def sync(tenant: Tenant) -> int:
     if before == wanted:
         return 0
     snapshot.glance(tenant.snapshots, ref)
-    remove_files([_mark_path(tenant)])  # a sync that is ended begins anew, after a power cut too
+    remove_files([_mark_path(tenant)])  # an interrupted sync begins anew, after a power cut too
     make_folder(_folder(tenant))
     database = _connect(tenant)
     if before is None or before.version != wanted.version:
         before = _Mark(ref.version, frozenset())
-        # what was left halfway may be what Lance can neither read nor overwrite
+        # Lance may be able neither to read nor to overwrite an interrupted table
         shutil.rmtree(_folder(tenant) / f"{NAME}.lance", ignore_errors=True)
         database.create_table(NAME, schema=_schema(manifest.dimension or 1), mode="overwrite")
     table = database.open_table(NAME)
@@ -84,7 +84,7 @@ def sync(tenant: Tenant) -> int:
     add(new)
     _prune(table)
     if int(table.list_versions()[-1]["metadata"]["total_deletion_file_rows"]):
-        table.delete("true")  # few rows of a large file are only marked: all is written anew
+        table.delete("true")  # few rows of a large file are only marked: write all of it anew
         add(files)
         _prune(table)
     table.tags.create(f"at-{manifest.watermark}", table.version)
@@ -94,7 +94,7 @@ def sync(tenant: Tenant) -> int:
 
 
 def _parts_by_name(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, int]]:
-    """Return the parts of `rows` by a name for each, with the document that it begins with."""
+    """Return the parts of `rows`, each by a name, with its first document."""
     by_name, start = {}, 0
     for file in parts:
         by_name[f"{start}-{file.digest[:16]}"] = file, start
@@ -103,7 +103,7 @@ def _parts_by_name(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, in
 
 
 def _rows(path: Path, start: int, part: str, model: str) -> pa.Table:
-    """Return a part's rows as those of the table; memories without a vector have none."""
+    """Return a part's rows in the table's schema, without memories that have no vector."""
     table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     chosen = np.flatnonzero(
         text_hashes.has_text(text_hashes.column_hashes(table.column("text_hash")))

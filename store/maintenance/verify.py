@@ -2,8 +2,8 @@
 Verify: compares the published snapshots with a fresh build from the log, row by row.
 
 The log's own integrity first, then every snapshot's files against their hashes, then each
-projection built again, up to the manifest's watermark, and compared with what is served. What is
-built again lies in a passing folder of the system's, which needs as much room as the snapshots do.
+projection built again, up to the manifest's watermark, and compared with the published one. The
+rebuilt tables are in a temporary folder of the system, which needs as much room as the snapshots.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _LONGEST = 200  # characters of a value shown
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The first place where the live table is not what the log gives; rows count from 0."""
+    """The first place where the live table differs from the rebuilt one; rows count from 0."""
 
     table: str
     row: int
@@ -42,7 +42,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What was found of one projection; `difference` where a row could be named."""
+    """The result for one projection; `difference` if a row could be named."""
 
     projection: str
     ok: bool
@@ -51,7 +51,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was found of a tenant. `problems` are those of the log and of the manifest."""
+    """The result for a tenant. `problems` are those of the log and of the manifest."""
 
     tenant: str
     manifest: int | None
@@ -71,9 +71,9 @@ def verify(
     *,
     on_progress: Callable[[str], None] = lambda what: None,
 ) -> Report:
-    """Return the differences between the log and what is served; nothing is changed.
+    """Return the differences between the log and the published snapshot; nothing is changed.
 
-    From a damaged log nothing is built again: its problems are all the report says then.
+    Nothing is rebuilt from a damaged log: the report then has only its problems.
     """
     on_progress("log")
     problems = integrity.problems(log)
@@ -117,10 +117,11 @@ def _verdicts(
 def _proof(
     tenant: Tenant, embedder: Embedder, manifest: Manifest
 ) -> tuple[Embedder, dict[str, Previous]]:
-    """Return the embedder that makes the vectors again, and those that are taken as they are.
+    """Return the embedder that makes the vectors again, and the projections reused unchanged.
 
-    A remote model costs money and gives other last bits each time, and one that did not answer a
-    build owes it some: then the live vectors are held to the log, and no model is asked.
+    A remote model costs money and returns other last bits each time, and a model that did not
+    answer a build may answer now: then the live vectors are compared with the log, and no model is
+    called.
     """
     if embedder.is_local and not manifest.missing_vectors:
         return embedder, {}
@@ -156,9 +157,9 @@ def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt
 
 
 def _compare(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
-    """Compare tables with those that were built again.
+    """Compare tables with the rebuilt ones.
 
-    Raise SnapshotDamaged where one is not what its projection's are.
+    Raise SnapshotDamaged if one does not have its projection's form.
     """
     name = ref.projection
     if digest(rebuilt) == digest(live) == ref.digest and _are_as_named(live):
@@ -173,7 +174,7 @@ def _compare(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
 
 
 def _are_as_named(tables: Built) -> bool:
-    """True if the rows of every part have the digest that its name in the manifest says."""
+    """Return True if the rows of every part have the digest recorded in the manifest."""
     parts = (part for some in tables.parts.values() for part in some)
     return all(Part.of(part.table).digest == part.digest for part in parts)
 

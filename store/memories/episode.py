@@ -1,14 +1,14 @@
 """
-Episodes: one turn of an agent as it happened, folded from what its hooks or its transcript told.
+Episodes: one turn of an agent, folded from the events of its hooks or its transcript.
 
-A prompt begins an episode, the tools that were used add a line each, and the end of the turn adds
-the agent's closing words. It is a memory like any other, `content` what was asked, `action` what
-was done, `result` what was said of it, `tags` the names that the edited files define; its id is
-that of the prompt's event. Nothing in it was judged: it is quoted, with its date and session, and
-binds nobody, so its trust is that of the tools whose output it may hold.
+A prompt begins an episode, each tool used adds a line, and the end of the turn adds the agent's
+closing words. It is a memory like any other: `content` is the request, `action` the tools' work,
+`result` the agent's words, `tags` the names that the edited files define; its id is that of the
+prompt's event. Nothing in it was judged: it is quoted, with its date and session, and is not
+binding, so its trust is that of the tools whose output it may contain.
 
-While a turn goes on its episode is `open` and nobody finds it: the agent is still at it. One of
-which nothing came (thanks, "go on" without a deed) stays so.
+During the turn its episode is `open` and is not recalled. An episode without a result (thanks, "go
+on" without an action) stays open.
 """
 
 import msgspec
@@ -21,16 +21,16 @@ from store.redaction.redact import redact
 from store.text.excerpt import excerpt, one_line
 from store.text.tokenizer import text_hash
 
-MAX_DONE = 2_400  # characters of what was done
+MAX_DONE = 2_400  # characters of the actions
 MAX_SAID = 1_600  # of the closing words
 MAX_COMMAND = 200
 MAX_OUTPUT = 300
 MAX_FILES = 20
 MAX_NAMES = 150
 _TRUST = "tool"
-_IDLE = ("small_talk", "command")  # intents that say nothing by themselves
+_IDLE = ("small_talk", "command")  # intents without content of their own
 _ENDS = ("stopped", "ended")  # stages
-OUTCOME = " -> "  # between a command and what came of it
+OUTCOME = " -> "  # between a command and its outcome
 
 
 class Facts(msgspec.Struct, omit_defaults=True):
@@ -46,7 +46,7 @@ _facts = msgspec.json.Decoder(Facts)
 
 def begin_episode(event: Event, body: Prompted) -> Memory:
     """Return the episode that a prompt begins."""
-    # a prompt that was not recorded says nothing by itself
+    # a prompt that was not recorded has no content of its own
     facts = Facts(branch=body.branch, idle=body.intent in _IDLE or not body.prompt)
     return _with_hash(
         Memory(
@@ -90,7 +90,7 @@ def begin_episode(event: Event, body: Prompted) -> Memory:
 
 
 def extend_episode(episode: Memory, event: Event) -> Memory:
-    """Return an episode with what an event of its session adds to it."""
+    """Return an episode extended by an event of its session."""
     if episode.state not in (OPEN, ACTIVE) or episode.text_hash == ERASED:
         return episode
     match event.body:
@@ -103,7 +103,7 @@ def extend_episode(episode: Memory, event: Event) -> Memory:
 
 
 def close_episode(episode: Memory, text: str | None = None) -> Memory:
-    """Return an episode whose turn is over, with the agent's last words where they are known."""
+    """Return an episode whose turn is over, with the agent's last words if known."""
     if text:
         episode = _with_hash(replace(episode, result=excerpt(text, MAX_SAID)))
     if episode.state != OPEN:
@@ -147,7 +147,7 @@ def _lines(deed: Acted) -> list[str]:
         failed = "failed" if deed.passed is False else ""
         ends = ": ".join(text for text in (failed, output) if text)
         line = f"$ {one_line(deed.command, MAX_COMMAND)}{OUTCOME if ends else ''}{ends}"
-        # each alone was clean, but beside "echo $DEPLOY_TOKEN" what it wrote is a secret
+        # each alone was clean, but the output of "echo $DEPLOY_TOKEN" is a secret
         return [redact(line)]
     if deed.doing in ("read", "search") and output:
         return [f"read {', '.join(deed.files)}{OUTCOME}{output}"]
@@ -155,7 +155,7 @@ def _lines(deed: Acted) -> list[str]:
 
 
 def _lines_that_fit(lines: list[str]) -> list[str]:
-    """Return the lines that there is room for: the oldest that tell of no outcome go first."""
+    """Return the lines that fit: the oldest without an outcome are dropped first."""
     size = sum(map(len, lines)) + len(lines)
     while size > MAX_DONE:
         silent = (at for at, line in enumerate(lines) if OUTCOME not in line)

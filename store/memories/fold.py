@@ -1,31 +1,30 @@
 """
-Fold: the memories that a run of events leaves behind, and the effect of each event.
+Fold: the memories that result from a run of events, and the effect of each event.
 
-Every event changes the row of its subject. A keyed fact that a newer one of the same key and
-project replaced is `superseded` here; the log need not say so. The newer is the one written later,
-whenever it became true: it takes over from its own `created_at` on, so that at any moment one value
-of a key held, and a value that became true after the one written over it never did.
+Every event changes the row of its subject. A newer fact of the same key and project supersedes the
+older one; this needs no event in the log. The newer is the one written later, whenever it became
+true: it takes over from its own `created_at` on, so that at any moment one value of a key is valid,
+and a value that became true after its successor never was.
 
-What a tool or the web said takes no place of what a user or an agent said: as a value of a key it
-comes in as superseded, and a person may restore it. Nor does it come in as pinned.
+Text from a tool or the web never replaces text from a user or an agent: as a value of a key it is
+stored as superseded, and a person may restore it. It is never stored as pinned.
 
-What a revision says is trusted as far as the least of who wrote the memory and who changed it, and
-has the lower author of the two.
+A revised memory has the lower trust of its writer and its editor, and the lower author of the two.
 
-Where nobody said how much a memory matters or what it is kept as, `default_importance` and
-`default_tier` do.
+`default_importance` and `default_tier` apply where no event sets an importance or a tier.
 
-A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
-as never having ended.
+A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored memory
+counts as never having ended.
 
-A memory in quarantine is hidden as a forgotten one is; what jobs made of it stays.
+A memory in quarantine is hidden like a forgotten one; the insights made from it stay.
 
-An erased memory keeps its place and nothing of what it said, and no event changes it any more.
+An erased memory keeps its place but none of its text, and no event changes it any more.
 
-A prompt begins an episode, and what its session does until the next one belongs to it (`episode`).
+A prompt begins an episode, and its session's actions until the next prompt belong to it
+(`episode`).
 
-What a job made of other memories is stale as soon as one of them is superseded or forgotten, or
-stale itself; but not where it is what took that one's place.
+An insight becomes stale as soon as one of its sources is superseded, forgotten or stale, unless the
+insight itself superseded that source.
 """
 
 from collections.abc import Iterable, Sequence
@@ -85,7 +84,7 @@ _WITH_TEXTS = (Recorded, Revised, Prompted, Acted, SessionTold)
 
 
 class Rows(Protocol):
-    """Where a fold finds the memories it did not make itself."""
+    """The source of the memories that a fold did not make itself."""
 
     def find(self, id_: str) -> Memory | None:
         """Return the memory with this id."""
@@ -104,10 +103,10 @@ class Rows(Protocol):
 
 
 class Fold:
-    """The memories a run of events leaves behind: give it rows, `apply` events in order.
+    """The memories that result from a run of events: give it rows, `apply` events in order.
 
-    `rows` holds what it was given and what it made or changed. With `beneath`, it lies over a
-    larger set of memories that it reads from and never changes: the log's tail over a snapshot.
+    `rows` has the given, the new and the changed memories. With `beneath`, it lies over a larger
+    set of memories that it reads from and never changes: the log's tail over a snapshot.
     """
 
     def __init__(
@@ -149,11 +148,11 @@ class Fold:
         return self._beneath.episode(session) if id_ is None and self._beneath else id_
 
     def apply(self, event: Event) -> tuple[str, ...]:
-        """Apply one event; return the ids of the memories it made or changed, but for those of
-        episodes that go on: nobody finds them yet.
+        """Apply one event; return the ids of the memories it made or changed, without those of
+        unfinished episodes, which are not recalled yet.
         """
         if isinstance(event.body, _WITH_TEXTS):
-            event = redact_event(event)  # kept by an earlier version, it may hold a secret
+            event = redact_event(event)  # from an earlier version, it may contain a secret
         body = event.body
         if isinstance(body, (Prompted, Acted, SessionTold)):
             return self._add_to_episode(event)
@@ -175,23 +174,23 @@ class Fold:
         state = changes.get("state", ACTIVE)
         is_put_away = state not in (ACTIVE, FORGOTTEN) and not isinstance(body, Restored)
         if before.state == FORGOTTEN and is_put_away:
-            return ()  # put away or replaced, it would be told again to who asks for those
+            return ()  # archived or superseded, it would be visible again to queries for those
         has_ended = before.ended_at is not None and changes.get("ended_at") is not None
-        if has_ended and not isinstance(body, Erased):  # what ended that one is blanked in the log
+        if has_ended and not isinstance(body, Erased):  # its end's event is blanked in the log
             changes["ended_at"] = before.ended_at  # it ends once
         after = with_tier(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             trust = max(before.trust, event.trust, key=TRUSTS.index)
             author = max(before.author, event.author, key=_AUTHORS.index)
             after = replace(after, text_hash=text_hash(after.text), trust=trust, author=author)
-        # what jobs made of it holds
+        # the insights made from it stay valid
         if isinstance(body, Quarantined) or (isinstance(body, Erased) and body.aged):
             return self._store_value(after, event.at)
         return self._store(after, event.at)
 
     def dependents(self, ids: Iterable[str]) -> list[str]:
-        """Return the memories among some ids, and all on whose state theirs may rest or that may
-        rest on theirs.
+        """Return the memories among some ids, and all whose states theirs may depend on or that may
+        depend on theirs.
         """
         related: dict[str, None] = {}
         waiting = list(ids)
@@ -207,10 +206,10 @@ class Fold:
         return list(related)
 
     def anew(self, ids: Sequence[str], events: Iterable[Event], since: int = 0) -> list[str]:
-        """Fold some memories anew from all events about them that count; return which changed.
+        """Fold some memories anew from all valid events about them; return the changed ids.
 
-        The ids are to hold whatever their states rest on (`dependents`). What no event tells of is
-        forgotten. Links that were drawn up to the seq `since` lie beneath.
+        The ids must include the memories that their states depend on (`dependents`). Memories
+        without an event are forgotten. Links drawn up to the seq `since` lie beneath.
         """
         fold = Fold()
         for event in events:
@@ -230,7 +229,7 @@ class Fold:
         return changed
 
     def settle(self, ids: Iterable[str]) -> list[Memory]:
-        """Return the rows of some ids, which lie beneath from now on, and let go of them."""
+        """Return the rows of some ids, which are beneath from now on, and drop them here."""
         self._holders.clear()
         self._values.clear()
         self._made_of.clear()
@@ -257,7 +256,7 @@ class Fold:
         return () if after.state == OPEN else (after.id,)
 
     def _rests_on_erased(self, memory: Memory) -> bool:
-        """Return whether a job made a memory of an erased one, or of what was made of one."""
+        """Return True if a job made a memory from an erased one, directly or indirectly."""
         waiting, visited = [memory], {memory.id}
         while waiting:
             memory = waiting.pop()
@@ -271,7 +270,7 @@ class Fold:
         return False
 
     def _within_its_trust(self, memory: Memory) -> Memory:
-        """Return a new memory; superseded at once where a more trusted value of its key holds."""
+        """Return a new memory; superseded at once if its key has a more trusted value."""
         if memory.key is None or memory.trust in MAY_RULE:
             return memory
         id_ = self.holder(memory.project, memory.key)
@@ -289,7 +288,7 @@ class Fold:
             self._made_of.setdefault(source, []).append(memory.id)
 
     def _store(self, memory: Memory, at: int) -> tuple[str, ...]:
-        """Keep a row and what follows from it for others; return the ids of all that changed."""
+        """Store a row and its effects on other memories; return the ids of all changed ones."""
         changed = self._store_value(memory, at)
         fallen = [id_ for id_ in changed if self.rows[id_].state in FALLEN]
         for id_ in fallen:  # which grows
@@ -304,7 +303,7 @@ class Fold:
         return tuple(dict.fromkeys((*changed, *fallen)))
 
     def _store_value(self, memory: Memory, at: int) -> tuple[str, ...]:
-        """Keep a row; where it is the newest of its key, the other values give way to it."""
+        """Store a row; if it is the newest of its key, it supersedes the other values."""
         self.rows[memory.id] = memory
         if memory.key is None or memory.state != ACTIVE:
             return (memory.id,)
@@ -314,7 +313,7 @@ class Fold:
         self._holders[memory.project, memory.key] = memory.id
         there = self.find(older) if older is not None else None
         if there is not None and there.state == ACTIVE and there.created_at <= memory.created_at:
-            others = [there]  # the earlier ones gave way to it, and so to what comes after it
+            others = [there]  # it superseded the earlier ones, and so do its successors
         else:
             ids = self.values(memory.project, memory.key)
             memories = (self.find(id_) for id_ in ids if id_ != memory.id)
@@ -330,7 +329,7 @@ class Fold:
 
 
 def _supersede_value(memory: Memory, newer: Memory, at: int) -> Memory:
-    """Return a value of a key as it is once a newer one holds: it is over when that begins."""
+    """Return a value of a key, superseded by a newer one: it ends when that begins."""
     ends = max(memory.created_at, newer.created_at)
     if memory.state == ACTIVE:
         return replace(
@@ -339,13 +338,13 @@ def _supersede_value(memory: Memory, newer: Memory, at: int) -> Memory:
     return replace(memory, ended_at=ends if memory.ended_at is None else min(memory.ended_at, ends))
 
 
-# Effects: what one event makes of the row of its subject, whatever else there is.
+# Effects: an event's change to the row of its subject, independent of all other rows.
 #
-# What follows from it for other memories is the fold's.
+# The fold handles the consequences for other memories.
 
 
 def new_memory(event: Event, body: Recorded) -> Memory:
-    """Return the row of a new memory, active whatever else holds its key."""
+    """Return the row of a new memory, active even if another has its key."""
     created = micros(body.created_at) if body.created_at else event.at
     tags = tuple(dict.fromkeys(body.tags))
     text = indexed_text(body.content, body.context, body.action, body.result, tags)
@@ -402,27 +401,27 @@ def new_memory(event: Event, body: Recorded) -> Memory:
     return memory
 
 
-# the fields with a default: those that came later and are as `Recorded` says, if it does
+# the fields with a default, which were added later; set from `Recorded` if it has them
 _LATER = Memory.__struct_fields__[::-1][: len(Memory.__struct_defaults__)]
 _AS_RECORDED = [name for name in _LATER if name in Recorded.__struct_fields__]
 
-# a text that two wrote is the lower one's; one of an unknown author is nobody's typed word
+# a text by two authors is the lower one's; an unknown author ranks below "typed"
 _AUTHORS: tuple[str | None, ...] = ("typed", None, *AUTHORS[1:])
 
 
-# what is left of an erased memory is told by its place, its ids and its time alone, so that it is
-# the same whether its events were folded before they were blanked or after
+# an erased memory's row depends on its place, its ids and its time alone, so that it is the same
+# whether its events were folded before they were blanked or after
 _BLANK: dict[str, Any] = {field.name: field.blank for field in FIELDS if field.blank is not KEPT}
 
 
 def with_tier(before: Memory, after: Memory) -> Memory:
-    """Return a changed memory; a tier that was, or is to be, what the rules say goes by them."""
+    """Return a changed memory; recompute a tier that is `AUTO` or was the default one."""
     if after.tier == AUTO or (after.tier == before.tier == before.auto_tier):
         return replace(after, tier=after.auto_tier)
     return after
 
 
-_ENCODED = ("tags", "metadata")  # a memory holds them in another form than a revision
+_ENCODED = ("tags", "metadata")  # a memory has them in another form than a revision
 _REVISABLE = [
     name
     for name in Revised.__struct_fields__
@@ -453,7 +452,7 @@ def changes_of(event: Event) -> dict[str, Any]:
         case Staled():
             return {"state": STALE, "ended_at": event.at}
         case Restored(state=state) if state != ACTIVE:
-            return {"state": state}  # what ended it, and what took its place, did not change
+            return {"state": state}  # its end and its successor do not change
         case Restored():
             return {"state": ACTIVE, "superseded_by": None, "expires_at": None, "ended_at": None}
         case Erased():

@@ -3,7 +3,7 @@ The projection `memories`: one row for each memory and each turn of an agent, at
 
 A fold over the log (`fold`), as tables (`table`). Rows keep the order in which
 memories were recorded, so a row's number is the document number in every other projection. Whether
-a ttl has run out depends on the clock and is asked at recall, by `expires_at`.
+a ttl has run out depends on the clock and is checked at recall, by `expires_at`.
 """
 
 from collections.abc import Sequence
@@ -43,13 +43,14 @@ SCHEMAS = {
     "made_of": PLACES,  # of each source of a row that a job made
     "edges": EDGES,  # in parts
 }
-MOST_CHANGED = 16_384  # rows of earlier parts that are held until their parts are made again
+MOST_CHANGED = 16_384  # rows of earlier parts kept until their parts are made again
 
 
 def build_memories(inputs: Inputs, previous: Previous | None) -> Made:
-    """Fold the log up to the watermark; from `previous` on where there is one.
+    """Fold the log up to the watermark, from `previous` on if there is one.
 
-    What other homes wrote before, and what arrived here later, is folded anew in the end.
+    If older events of other homes arrived since `previous`, all is built from nothing, and the
+    memories that they are about are folded anew at the end.
     """
     growth = Growth(inputs.keep, previous.tables if previous else None)
     fold = Fold(beneath=growth)
@@ -89,12 +90,12 @@ MEMORIES_PROJECTION = Projection(
 
 # Growth: the tables of memories while a build adds rows to them and changes some.
 #
-# Only parts that a row was added to or changed in are made again; of these, all other rows stay as
-# they lie. What is built from nothing grows by the same steps, a part at a time.
+# Only parts with an added or changed row are made again; their other rows stay as they are. A build
+# from nothing grows by the same steps, a part at a time.
 
 
 class Growth:
-    """The tables so far; a fold reads the memories in them as those that lie beneath it."""
+    """The tables so far; a fold reads their memories as those beneath it."""
 
     def __init__(self, keep: Keep, before: Built | None) -> None:
         self._keep = keep
@@ -116,7 +117,7 @@ class Growth:
 
     @property
     def room(self) -> int:
-        """How many rows fit in the last part, or in a new one if it is full."""
+        """The number of rows that fit in the last part, or in a new one if it is full."""
         return memory_table.ROWS - len(self._memories) % memory_table.ROWS
 
     def find(self, id_: str) -> Memory | None:
@@ -217,7 +218,7 @@ class Growth:
         return row
 
     def _part(self, name: str, table: pa.Table) -> Part:
-        """Return a part, put away at once if it is full; the last one may yet grow."""
+        """Return a part, kept at once if it is full; the last one may still grow."""
         return self._keep(name, table) if table.num_rows == memory_table.ROWS else Part.of(table)
 
     def _note_replaced(self, rows: Sequence[Memory], documents: Documents) -> None:

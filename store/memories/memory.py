@@ -1,6 +1,6 @@
 """
-Memory: one memory, what becomes of each of its fields, the texts it is found by, its edges, and the
-scores it gets by default.
+Memory: one memory, the treatment of its fields, its searchable texts, its edges, and its default
+scores.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ import msgspec
 from store.text.mentions import speaker_name
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
-STALE = "stale"  # what it was made of does not hold any more
-OPEN = "open"  # an episode that goes on, or one of which nothing came
+STALE = "stale"  # an insight with an outdated source
+OPEN = "open"  # an unfinished episode, or one without a result
 STATES = (ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN, STALE, OPEN)
-UNSEEN = (FORGOTTEN, OPEN)  # nobody finds these, whatever is asked
-FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # nothing that a job made of it holds either
+UNSEEN = (FORGOTTEN, OPEN)  # never returned by any query
+FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # insights made from these become stale
 ERASED = bytes(16)  # in place of a text's hash: no text has it
 AUTO = "auto"  # a tier that is left to the rules
 DEFAULT_SCORE = 0.5
@@ -28,7 +28,7 @@ DEFAULT_SCORE = 0.5
 class Memory(msgspec.Struct, frozen=True, gc=False):
     """One memory as it is now. Times are microseconds UTC; `metadata` is JSON text.
 
-    It holds from `created_at`, when it became true, until `ended_at`, or until its ttl runs out.
+    It is valid from `created_at`, when it became true, until `ended_at` or the end of its ttl.
     `ended_at` is null while the memory is active and only then. `job` made it of its sources; None:
     a person or an agent did.
     """
@@ -68,37 +68,37 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     ended_at: int | None
     metadata: str
     text_hash: bytes
-    # what comes later stands here, with a default
+    # fields added later need a default
     author: str | None = None  # who wrote the text; None: not known
 
     def holds_at(self, at: int) -> bool:
-        """Return whether the memory held at a moment; one that nobody finds never did."""
+        """Return True if the memory was valid at a moment; never for an `UNSEEN` state."""
         ends = (end for end in (self.ended_at, self.expires_at) if end is not None)
         return self.state not in UNSEEN and self.created_at <= at < min(ends, default=at + 1)
 
     @property
     def unsaid_importance(self) -> float:
-        """What the memory's importance is where nobody gave one."""
+        """The memory's default importance."""
         return default_importance(self.kind, self.trust, self.key)
 
     @property
     def auto_tier(self) -> str:
-        """What the memory is kept as where nobody said so."""
+        """The memory's default tier."""
         return default_tier(self.kind, self.session, self.key, pinned=self.pinned)
 
     @property
     def text(self) -> str:
-        """What is embedded, and what makes two memories the same: the content and its company."""
+        """The embedded text, by which memories are deduplicated: content, other fields and tags."""
         return indexed_text(self.content, self.context, self.action, self.result, self.tags)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What is embedded beside the whole text: what was going on, was done, came of it."""
+        """The fields embedded beside the whole text: context, action and result."""
         return tuple(text for text in (self.context, self.action, self.result) if text)
 
     @property
     def searched_text(self) -> str:
-        """What is indexed by its words: the text, who said it, and on which day."""
+        """The text of the word index: the memory's text, its speaker and its day."""
         return searched_text(self.text, self.created_by, self.created_at)
 
 
@@ -109,27 +109,26 @@ Shown = Literal["hit", "list", "whole", "never"]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """What becomes of a field of a memory. The table's column follows from its type in `Memory`;
-    what `Recorded` and `Revised` call the same sets it, and is exported.
+    """The treatment of a memory's field. The table's column follows from its type in `Memory`;
+    fields of the same name in `Recorded` and `Revised` set it and are exported.
 
-    A "hit" field is shown wherever the memory is, a "list" field also in lists, a "whole" one only
-    in all there is of it. `blank` is what an erased memory has instead.
+    A "hit" field is shown wherever the memory is, a "list" field also in lists, a "whole" field
+    only in the complete memory. `blank` is the value in an erased memory.
     """
 
     name: str
     shown: Shown = "never"
     blank: Any = None
     shown_as: str = ""  # its name in JSON, where that is another
-    always: bool = False  # shown in a hit even where it says nothing
+    always: bool = False  # shown in a hit even if empty
     is_moment: bool = False  # microseconds, shown as ISO 8601
     code_bits: int = 0  # of its column, which is a dictionary; 0: it is none
-    filter: str = ""  # what a filter of recall calls it: any of some values, of a tuple all of them
+    filter: str = ""  # its name as a recall filter: matches any given value, for a tuple all
     archived: bool = False  # in the file of `mnemolog archive`
     label: str = ""  # on its page, where that gives it no place of its own
 
 
-# In the order in which they are shown. A text is blanked by erasing and redacted unless it says
-# otherwise.
+# In display order. A text is blanked by erasing and redacted unless its entry states otherwise.
 FIELDS = (
     Field("id", "hit", KEPT, always=True, archived=True),
     Field("content", "hit", "", "text", always=True, archived=True),
@@ -182,7 +181,7 @@ class Edge(msgspec.Struct, frozen=True, gc=False):
     seq: int
 
 
-# what a memory's text is made of: that of `indexed_text`
+# the fields of a memory's text, as in `indexed_text`
 TEXT_FIELDS = ("content", "context", "action", "result", "tags")
 
 
@@ -200,7 +199,7 @@ def indexed_text(
 def searched_text(text: str, created_by: str | None, created_at: int) -> str:
     """Return a text with the person who said it before it and the day, in words, after it.
 
-    A role ("user", "assistant") says nothing about one memory and is left out.
+    A role ("user", "assistant") does not distinguish memories and is left out.
     """
     speaker = created_by if created_by and speaker_name(created_by) else ""
     return f"{speaker}\n{text}\n{_day(created_at // _DAY)}".strip()
@@ -221,17 +220,17 @@ def _day(number: int) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 
 
-# Scoring: how much a memory matters and what it is kept as, where nobody said so.
+# Scoring: a memory's default importance and tier.
 #
-# Told by what is known when it is written and does not change, so that a replay gives the same.
+# Computed from fields known at the write that never change, so that a replay gives the same.
 # Mild on purpose: importance may move a memory among those that answer nearly as well, no
 # further (docs/recall.md). The job `importance` revises it later.
 
-TOOL_TRUSTS = ("tool", "web")  # trusts of what no person and no agent said
-_LESS = 0.05  # what is taken off there
-_MORE = 0.05  # what the value of a key gains: it is looked up
+TOOL_TRUSTS = ("tool", "web")  # trusts of text from neither a person nor an agent
+_LESS = 0.05  # subtracted for these
+_MORE = 0.05  # added for the value of a key: it is looked up
 
-# a half says nothing; what binds what is done next is above it, what merely happened below
+# 0.5 is neutral; kinds that bind later work are above it, mere events below
 IMPORTANCE_BY_KIND: Mapping[str, float] = {
     "antipattern": 0.7,
     "preference": 0.7,
@@ -258,9 +257,7 @@ _OF_ITS_SESSION = frozenset(("activity", "context"))
 
 
 def default_importance(kind: str, trust: str, key: str | None) -> float:
-    """Return how much a memory matters, 0 to 1, by its kind, who said it, and whether it has a
-    key.
-    """
+    """Return a memory's default importance, 0 to 1, by its kind, its trust and having a key."""
     importance = IMPORTANCE_BY_KIND.get(kind, 0.5)
     importance += _MORE if key is not None else 0.0
     importance -= _LESS if trust in TOOL_TRUSTS else 0.0
@@ -268,10 +265,10 @@ def default_importance(kind: str, trust: str, key: str | None) -> float:
 
 
 def default_tier(kind: str, session: str | None, key: str | None, *, pinned: bool) -> str:
-    """Return what a memory is kept as.
+    """Return a memory's default tier.
 
-    "working" is what is at hand: goals, and what was going on in a session; "episodic" what
-    happened; "semantic" what holds. What is pinned or has a key holds.
+    "working" is for goals and the context of a session, "episodic" for events, "semantic" for
+    lasting facts. Pinned memories and those with a key are semantic.
     """
     if pinned or key is not None:
         return "semantic"

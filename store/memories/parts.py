@@ -1,7 +1,7 @@
 """
 MemoryParts: the rows of a memories table across its parts, found by number, id and key.
 
-Nothing is read until somebody asks; a part is opened when the first of its rows is wanted.
+Reading is lazy: a part is opened when the first of its rows is requested.
 """
 
 from bisect import bisect_right
@@ -20,10 +20,10 @@ from store.memories.table import COLUMN_NAMES, MEMORIES, concat_tables
 from store.snapshots.projection import Built, Part, Tables
 from store.text.tokenizer import filing_hash
 
-# RowReader: single memories out of one part, read from where the Arrow arrays lie.
+# RowReader: single memories of one part, read directly from the buffers of the Arrow arrays.
 #
 # A row has some 35 values. pyarrow makes an object of each before Python gets its own: that costs
-# ten times what reading the buffers does, by the layout
+# ten times as much as reading the buffers, by the layout
 # https://arrow.apache.org/docs/format/Columnar.html
 
 Getter = Callable[[int], Any]
@@ -40,7 +40,7 @@ class RowReader:
     def __init__(self, table: pa.Table) -> None:
         columns = {name: table.column(name).chunk(0) for name in COLUMN_NAMES}
         self._getters = {name: _getter(column) for name, column in columns.items()}
-        # most columns of most parts hold nothing, or one value in all rows
+        # most columns of most parts are empty, or have one value in all rows
         self._same: list[Any] = [None] * len(columns)
         self._texts: list[tuple[int, Numbers, Bytes]] = []
         self._coded: list[tuple[int, list[str], Numbers]] = []
@@ -77,7 +77,7 @@ class RowReader:
 
 
 def _is_same(array: pa.Array) -> bool:
-    """Return whether all rows have one value, as far as that is cheap to tell."""
+    """Return True if all rows have one value; only cheap checks are made."""
     if array.null_count:
         return bool(array.null_count == len(array))
     if pa.types.is_dictionary(array.type):
@@ -122,7 +122,7 @@ def _value_getter(array: pa.Array) -> Getter:
 
 
 def _texts_getter(array: pa.Array) -> Getter:
-    """Return the getter of a column of lists of texts, none of which is null."""
+    """Return the getter of a column of lists of texts, without nulls."""
     starts = _numbers(array.buffers()[1], "i", array.offset)
     ends, data = _text_buffers(array.values)
 
@@ -147,7 +147,7 @@ def _coded_buffers(array: pa.Array) -> tuple[list[str], Numbers]:
 
 
 def _text_buffers(array: pa.Array) -> tuple[Numbers, Bytes]:
-    """Return where in the bytes of a column each text begins, [rows + 1], and the bytes."""
+    """Return the offsets of the texts in the bytes of a column, [rows + 1], and the bytes."""
     _, offsets, data = array.buffers()
     return _numbers(offsets, "i", array.offset), memoryview(data if data else b"")
 
@@ -158,9 +158,9 @@ def _numbers(buffer: pa.Buffer, code: Code, start: int) -> Numbers:
     return numbers[: len(numbers) - len(numbers) % calcsize(code)].cast(code)[start:]
 
 
-# Places: at which rows a name is found, by the 64 bits it is filed under.
+# Places: the rows of a name, by the 64 bits it is filed under.
 #
-# Two names may share their bits: who asks compares the names at the rows it is told.
+# Two names may share their bits: the caller compares the names at the returned rows.
 
 PLACES = pa.schema([("hash", pa.uint64()), ("document", pa.int32())])
 
@@ -214,16 +214,16 @@ class Places(msgspec.Struct, frozen=True):
         return self if rest.all() else Places(self.hashes[rest], self.documents[rest])
 
     def in_order(self) -> "Places":
-        """Return the pairs in their order, whatever order rows were added in."""
+        """Return the pairs sorted, for rows added in any order."""
         order = np.lexsort((self.documents, self.hashes))
         return Places(self.hashes[order], self.documents[order])
 
 
 class MemoryParts:
-    """Rows in parts; `ids`, `keys` and `episodes`, which are filed by session, say at which rows to
-    look for a name. Threads may share it.
+    """Rows in parts; `ids`, `keys` and `episodes`, which are filed by session, give the rows to
+    search for a name. Threads may share it.
 
-    Row numbers outside of it are the caller's mistake.
+    Row numbers out of range are the caller's error.
     """
 
     def __init__(self, parts: Sequence[Part], ids: Places, keys: Places, episodes: Places) -> None:
@@ -240,7 +240,7 @@ class MemoryParts:
         return self._starts[-1]
 
     def part_of(self, row: int) -> tuple[int, int]:
-        """Return the number of the part a row lies in, and where in it."""
+        """Return the number of a row's part, and the row's place in it."""
         part = bisect_right(self._starts, row) - 1
         return part, row - self._starts[part]
 
@@ -302,7 +302,7 @@ class MemoryParts:
 
 
 def parts_of(tables: Tables, name: str) -> tuple[Part, ...]:
-    """Return the parts of a table, one where it is not in parts; none of an empty one."""
+    """Return the parts of a table, one if it is not in parts; none of an empty table."""
     if isinstance(tables, Built):
         return tables.parts[name]
     return (Part.of(tables[name]),) if tables[name].num_rows else ()

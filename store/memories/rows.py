@@ -94,7 +94,7 @@ class MemoryRows:
         return indexed_text(*(self.memories.value(row, name) for name in TEXT_FIELDS))
 
     def predecessor_rows(self, id_: str) -> list[int]:
-        """Return the rows that a memory took the place of, ascending."""
+        """Return the rows that a memory superseded, ascending."""
         rows = self.superseded.of(id_)
         if not rows:
             return rows
@@ -125,18 +125,18 @@ class MemoryRows:
 
     @cached_property
     def expires_at(self) -> npt.NDArray[np.int64]:
-        """When each row's ttl runs out, [rows]; NEVER where it has none."""
+        """The end of each row's ttl, [rows]; NEVER if it has none."""
         return self._numbers("expires_at")
 
     def active_at(self, now: int) -> Mask:
-        """Return which rows are active and not expired at a moment, [rows]; yours to change."""
+        """Return a mask of the rows active and not expired at a moment, [rows]; always a copy."""
         if not self._is_expiring:
             return self._active.copy()
         mask: Mask = self._active & (self.expires_at > now)
         return mask
 
     def holds_at(self, at: int) -> Mask:
-        """Return which rows held at a moment, [rows]; forgotten ones never did."""
+        """Return a mask of the rows valid at a moment, [rows]; forgotten ones never were."""
         ends = np.minimum(self._numbers("ended_at"), self.expires_at)
         mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
         return mask
@@ -150,11 +150,11 @@ class MemoryRows:
         return bool((self._active & (self.expires_at < NEVER)).any())
 
     def codes(self, name: str) -> npt.NDArray[Any]:
-        """Return what stands for a row's state, kind, tier, trust or project; -1: none, [rows]."""
+        """Return the codes of the rows' state, kind, tier, trust or project; -1: none, [rows]."""
         return self._numbers(name)
 
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
-        """Return where a column of text has one of the values, [rows]."""
+        """Return a mask of the rows with one of the values in a column of text, [rows]."""
         if name not in self.columns.column_names:
             import pyarrow.compute as pc
 
@@ -176,7 +176,7 @@ class MemoryRows:
         return [value for value in self._values_of(name) if part in value]
 
     def lacks(self, name: str) -> Mask:
-        """Return where a column of `codes` has none, [rows]."""
+        """Return a mask of the rows without a value in a column of `codes`, [rows]."""
         mask: Mask = self._numbers(name) < 0
         return mask
 
@@ -186,7 +186,7 @@ class MemoryRows:
         return [values[code] for code in self._numbers(name)[rows].tolist()]
 
     def with_tags(self, tags: Sequence[str]) -> Mask:
-        """Return which rows carry every tag, [rows]."""
+        """Return a mask of the rows with every tag, [rows]."""
         mask = np.ones(len(self), np.bool_)
         if not tags:
             return mask
@@ -203,12 +203,12 @@ class MemoryRows:
                 has = np.zeros(part.rows, np.bool_)
                 has[parents[pc.equal(values, tag).to_numpy(zero_copy_only=False)]] = True
                 mask[start : start + part.rows] &= has
-                if not mask[start : start + part.rows].any():  # of thousands of tags few are asked
+                if not mask[start : start + part.rows].any():  # no row left
                     break
         return mask
 
     def with_key(self, key: str) -> Mask:
-        """Return which rows are values of a key, of whatever project, [rows]."""
+        """Return a mask of the rows that are values of a key, in any project, [rows]."""
         import pyarrow.compute as pc
 
         mask = np.zeros(len(self), np.bool_)
@@ -243,7 +243,7 @@ class MemoryRows:
         return {}
 
     def _values_of(self, name: str) -> dict[str, int]:
-        """Return what the codes of a column stand for, in their order."""
+        """Return the values of a column's codes, in their order."""
         return self._project_values if name == "project" else _FIXED[name]
 
     @cached_property
@@ -256,7 +256,7 @@ _FIXED = {name: {value: code for code, value in enumerate(of)} for name, of in C
 
 
 def _is_text(text: str) -> bool:
-    """Return whether a text can be in a table: what a shell sends may be no UTF-8, and cannot."""
+    """Return True if a text can be in a table; text from a shell that is not UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

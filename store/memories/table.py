@@ -1,9 +1,9 @@
 """
-The tables that memories lie in, and how rows come to them and out of them.
+The tables of memories, and the conversion of rows to and from them.
 
-`memories` has every field of every memory, in parts of ROWS rows; `columns` has once more, in one
-run over all parts, the numbers that masks and weights are made of. A row has the same number in
-both, which is the document number of every other projection.
+`memories` has every field of every memory, in parts of ROWS rows; `columns` repeats, in one run
+over all parts, the numbers needed for masks and weights. A row has the same number in both, which
+is the document number of every other projection.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -31,7 +31,7 @@ from store.memories.memory import (
 from store.snapshots.projection import column_array
 
 ROWS = 16_384  # of a part; the last one has fewer
-NEVER = np.iinfo(np.int64).max  # stands for "does not expire" and "did not end"
+NEVER = np.iinfo(np.int64).max  # the time of "does not expire" and "did not end"
 
 _TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),
@@ -45,7 +45,7 @@ _CODES: Mapping[int, pa.DataType] = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(
 
 
 def _column_type(field: Field) -> pa.DataType:
-    """Return the type of a field's column; null where the field is None."""
+    """Return the type of a field's column; a None field is null."""
     if field.code_bits:
         return pa.dictionary(_CODES[field.code_bits], pa.string())
     of = Memory.__annotations__[field.name]
@@ -55,7 +55,7 @@ def _column_type(field: Field) -> pa.DataType:
 COLUMN_NAMES = Memory.__struct_fields__
 _COLUMN_TYPES = {field.name: _column_type(field) for field in FIELDS}
 MEMORIES = pa.schema([(name, _COLUMN_TYPES[name]) for name in COLUMN_NAMES])
-# what the codes of `columns` stand for; those of its projects are the rows of `projects`
+# the values of the codes of `columns`; codes of projects are the rows of `projects`
 CODES: Mapping[str, tuple[str, ...]] = {
     "state": STATES,
     "kind": MEMORY_KINDS,
@@ -74,7 +74,7 @@ COLUMNS = pa.schema(
         ("importance", pa.float64()),
         ("created_at", pa.int64()),
         ("updated_at", pa.int64()),
-        ("expires_at", pa.int64()),  # NEVER where there is none
+        ("expires_at", pa.int64()),  # NEVER if there is none
         ("ended_at", pa.int64()),
         ("text_hash", pa.binary(16)),
     ]
@@ -110,7 +110,7 @@ def _columns(rows: Sequence[msgspec.Struct], schema: pa.Schema) -> pa.Table:
 
 
 def with_rows(table: pa.Table, places: Sequence[int], rows: Sequence[Memory]) -> pa.Table:
-    """Return a table with other memories at some places; all else as it lies."""
+    """Return a table with other memories at some places; all else unchanged."""
     order = np.arange(table.num_rows)
     order[list(places)] = table.num_rows + np.arange(len(rows))
     return concat_tables([table, table_of(rows)]).take(pa.array(order))
@@ -165,9 +165,9 @@ def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
 
 
 def text_fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
-    """Return what tells whether a row's text is another than before, [rows], from `columns`.
+    """Return the fingerprints of the rows' texts, which show changes, [rows], from `columns`.
 
-    It is half the hash of the text, and 0 for one that nobody finds.
+    A fingerprint is half the hash of the text, and 0 in an `UNSEEN` state.
     """
     if not columns.num_rows:
         return np.empty(0, np.uint64)
@@ -180,9 +180,9 @@ def text_fingerprints(columns: pa.Table) -> npt.NDArray[np.uint64]:
 
 
 def insight_mask(table: pa.Table) -> npt.NDArray[np.bool_]:
-    """Return which rows of a memories table are insights of a job, [rows].
+    """Return a mask of the rows of a memories table that are insights of a job, [rows].
 
-    They say again what their sources say, so they count in no statistic of words or names.
+    They repeat their sources, so they count in no statistic of words or names.
     """
     masks = [np.empty(0, np.bool_)]
     for batch in table.select(["kind", "job"]).to_batches():
@@ -211,7 +211,7 @@ def indexed_texts(table: pa.Table) -> Iterator[str]:
 
 
 def searched_texts(table: pa.Table) -> Iterator[str]:
-    """Yield the text under whose words each row is indexed, in order."""
+    """Yield the text of each row for the word index, in order."""
     speakers = table.column("created_by").to_pylist()
     days = table.column("created_at").to_pylist()
     for text, speaker, at in zip(indexed_texts(table), speakers, days, strict=True):

@@ -1,1 +1,1 @@
-"""What jobs propose: plans of events, looked at before they are written, and taken back after."""
+"""The proposals of jobs: plans of events, reviewed before they are written, and undone after."""

@@ -1,8 +1,8 @@
 """
 The job catalog: names, order, schedule and switches of the jobs, and the cost of their model calls.
 
-None runs by itself until its tenant says so, in a file beside its log. One that cannot be read
-counts as all of them off: nothing happens that nobody wanted.
+No job runs by itself until its tenant allows it, in a file beside its log. If the file cannot be
+read, all jobs are off: nothing unwanted happens.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from store.log.event_log import EventLog
 Learn = Literal["learn"]
 LEARN: Learn = "learn"  # all jobs, one after the other
 
-# What is read from raw turns comes first, then what is said of memories, then what puts them away.
+# Jobs that read raw turns come first, then those that judge memories, then those that archive them.
 ORDER: tuple[Job, ...] = (
     "facts",
     "distill",
@@ -47,7 +47,7 @@ NAMES: tuple[Job | Learn, ...] = (*ORDER, LEARN)
 
 
 class Switches(msgspec.Struct, frozen=True):
-    """Which jobs a tenant lets run by themselves. `problem` says why nobody can tell."""
+    """The jobs that a tenant lets run by themselves. `problem`: why they cannot be read."""
 
     on: frozenset[str] = frozenset()
     problem: str = ""
@@ -57,12 +57,12 @@ class _SwitchFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: tuple[Job | Learn, ...]
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before there are threads: msgspec 0.22 crashes if two meet a type for the first time
 _decoder = msgspec.json.Decoder(_SwitchFile)
 
 
 def load_switches(tenant: Tenant) -> Switches:
-    """Return the jobs that a tenant lets run by themselves; none before it said so."""
+    """Return the jobs that a tenant lets run by themselves; none before it allowed any."""
     path = _path(tenant)
     try:
         return Switches(frozenset(_decoder.decode(path.read_bytes()).on))
@@ -73,9 +73,9 @@ def load_switches(tenant: Tenant) -> Switches:
 
 
 def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
-    """Let some jobs run by themselves, or no longer; return what is on then.
+    """Switch some jobs on or off; return the jobs that are then on.
 
-    Raise InvalidInput for a job there is not.
+    Raise InvalidInput for an unknown job.
     """
     wanted = list(names)
     if unknown := [name for name in wanted if name not in NAMES]:
@@ -104,13 +104,13 @@ def _path(tenant: Tenant) -> Path:
     return tenant.root / "jobs.json"
 
 
-# Spent: what language models were paid, as the logs tell it; a call that failed counts too.
+# The cost of language models, from the logs; failed calls count too.
 
 DAY = 86_400_000_000  # microseconds
 
 
 class ModelCost(msgspec.Struct, frozen=True):
-    """`tokens` are those of both ways, the dollars those of calls whose price is known."""
+    """`tokens` counts both directions, `cost_usd` the calls whose price is known."""
 
     calls: int = 0
     failed: int = 0

@@ -1,8 +1,8 @@
 """
-What waits for a person's yes: statements, lessons of agents, advice that is held back from agents
-(`store.text.hazards`), and the drafts that earlier versions made.
+The lessons that wait for a person's yes: statements, lessons of agents, advice held back from
+agents (`store.text.hazards`), and drafts made by earlier versions.
 
-Accepted, a statement or lesson gives way to the memory that says the same and binds; rejected, it
+An accepted statement or lesson is superseded by a binding memory with the same text; a rejected one
 is forgotten.
 """
 
@@ -32,13 +32,13 @@ from store.log.events import Event
 from store.text.hazards import hazard
 from store.text.text_features import RULE_KINDS
 
-ACCEPTED, DRAFTED = "statement", "draft"  # the sources of what a statement, a draft became
-MADE_A_RULE = "accepted as a rule"  # why the statement gave way
+ACCEPTED, DRAFTED = "statement", "draft"  # of memories made from a statement, a draft
+MADE_A_RULE = "accepted as a rule"  # why the statement was superseded
 State = Literal["pending", "accepted", "rejected"]
 
 
 class LessonDraft(msgspec.Struct, frozen=True):
-    """A draft and what became of it; `memory` was recorded for it."""
+    """A draft and its state; `memory` was recorded for it."""
 
     event: Event
     state: State
@@ -64,7 +64,7 @@ def histories(log: EventLog) -> list[list[Event]]:
 
 
 def read(events: Sequence[Event]) -> LessonDraft:
-    """Return the draft that some events, in the order of the log, tell of."""
+    """Return the draft described by some events, in the order of the log."""
     for event in events:
         if isinstance(event.body, Accepted):
             return LessonDraft(events[0], "accepted", event.body.memory)
@@ -74,10 +74,10 @@ def read(events: Sequence[Event]) -> LessonDraft:
 
 def accept(log: EventLog, id_: str, now: int, author: Author | None = None) -> Event:
     """Record the memory that a statement or draft asks for, as the person's own word; return its
-    event. `author` is `typed` where a person was seen to say yes: that alone raises an author.
+    event. `author` is `typed` if a person was seen to say yes: that alone raises an author.
 
-    Said twice it is the same memory. Raise NotFound for an unknown one, Conflict for a statement
-    that was forgotten.
+    Accepted twice it is the same memory. Raise NotFound for an unknown one, Conflict for a
+    statement that was forgotten.
     """
     first, since = _find(log, id_)
     memory_id = rule_id(first)
@@ -134,8 +134,8 @@ def _accept_memory(
 
 
 def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Event:
-    """Say no: a statement is forgotten, a draft rejected. Raise NotFound for an unknown one,
-    Conflict for one that was accepted.
+    """Forget a statement or reject a draft. Raise NotFound for an unknown one, Conflict for one
+    that was accepted.
     """
     first, since = _find(log, id_)
     for event in since:
@@ -150,19 +150,19 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Even
 
 
 def rule_id(first: Event) -> str:
-    """Return the id of the memory that a statement or draft becomes: the same for two who accept it
-    at once.
+    """Return the id of the memory that a statement or draft becomes, the same for all who accept
+    it.
     """
     return derived_id(first.at, "accepted", first.id)
 
 
 def rule_kind(text: str | None) -> RecordedKind:
-    """Return the kind of memory that a statement is once it is accepted, by what it says."""
+    """Return the kind of memory that a statement becomes once accepted, by its insight type."""
     return _KINDS.get(text or "", "lesson")
 
 
 def accepted_kind(body: Recorded) -> RecordedKind:
-    """Return the kind of memory that a statement or lesson is once it is accepted."""
+    """Return the kind of memory that a statement or lesson becomes once accepted."""
     if body.kind == STATEMENT:
         return rule_kind(body.insight_type)
     kind: RecordedKind = msgspec.convert(_lesson_kind(body), RecordedKind)
@@ -170,14 +170,14 @@ def accepted_kind(body: Recorded) -> RecordedKind:
 
 
 def wording(first: Event, since: Sequence[Event]) -> str:
-    """Return the words of a statement or lesson after its revisions."""
+    """Return the text of a statement or lesson after its revisions."""
     bodies = [event.body for event in (first, *since)]
     texts = [body.content for body in bodies if isinstance(body, Recorded | Revised)]
     return [text for text in texts if text][-1]
 
 
 def may_become_rule(event: Event) -> bool:
-    """Return True if an event keeps words of the user from a prompt, or a lesson of an agent."""
+    """Return True if an event records words of the user from a prompt, or a lesson of an agent."""
     if not isinstance(event.body, Recorded):
         return False
     if event.body.kind == STATEMENT:
@@ -186,7 +186,7 @@ def may_become_rule(event: Event) -> bool:
 
 
 def is_held_advice(events: Sequence[Event]) -> bool:
-    """Return True if a memory of some events is advice that is held back from agents."""
+    """Return True if the events of a memory are advice that is held back from agents."""
     is_memory = bool(events) and isinstance(events[0].body, Recorded)
     return is_memory and hazard(wording(events[0], events[1:])) is not None
 
@@ -205,7 +205,7 @@ def _find(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
     return events[0], events[1:]
 
 
-# what a statement is once it binds
+# the kind of memory that a statement becomes once it binds
 _KINDS: Mapping[str, RecordedKind] = {
     "rule": "lesson",
     "preference": "preference",

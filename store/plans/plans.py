@@ -1,10 +1,9 @@
 """
-Plans: proposed, then applied exactly as they are, or refused where what they rest on has changed;
-and undone.
+Plans: proposed, then applied unchanged, or refused if their basis has changed; and undone.
 
 A person may answer it step by step; it waits until each step has its answer. All events of an
-answer are written at once, or none. Applied or undone a second time, nothing more happens. Steps
-that a person rejected are not applied, and not proposed again.
+answer are written at once, or none. Applying or undoing it a second time has no effect. Steps that
+a person rejected are not applied, and not proposed again.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -36,16 +35,16 @@ from store.plans.steps import content_id
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
-BULK: Final = "bulk"  # the maker of what a command changed at once
+BULK: Final = "bulk"  # the job name of a plan made from one bulk command
 FEWEST_BULK = 10  # memories: fewer are changed back by hand
-MOST_STEPS = 1_000  # of one plan: a person is to look at it
+MOST_STEPS = 1_000  # of one plan: a person has to review it
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A plan and what became of it. `at` is when it was proposed, microseconds UTC.
+    """A plan and its state. `at` is when it was proposed, microseconds UTC.
 
-    `because` says what has changed since, where it is stale. `applied` and `rejected` are the steps
-    that have an answer, by their place; `accepted`: a person said yes to some.
+    `because` lists the changes that made it stale. `applied` and `rejected` are the answered steps,
+    by position; `accepted`: a person agreed to some.
     """
 
     id: str
@@ -62,25 +61,25 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def open(self) -> tuple[int, ...]:
-        """The steps without an answer, by their place."""
+        """The positions of the unanswered steps."""
         answered = self.applied | self.rejected
         return tuple(at for at in range(len(self.body.steps)) if at not in answered)
 
     @property
     def failed(self) -> tuple[PlanCheck, ...]:
-        """The checks that failed: it is applied by force alone."""
+        """The failed checks: the plan can be applied only by force."""
         return tuple(check for check in self.body.checks if not check.passed)
 
     @property
     def done(self) -> tuple[Step, ...]:
-        """The steps that were applied, in order; those of a plan that was undone too."""
+        """The applied steps, in order; also those of a plan that was undone."""
         return tuple(self.body.steps[at] for at in sorted(self.applied))
 
 
 def propose(log: EventLog, planned: Planned, now: int, project: str | None = None) -> Plan:
-    """Write a plan down for a person to look at; return it.
+    """Record a plan for a person to review; return it.
 
-    The same plan again is the same, and so is one of the same steps that waits: a job that runs
+    The same plan again is the same, and so is a waiting plan with the same steps: a job that runs
     every night is answered once. Steps over MOST_STEPS are left for the next plan.
     """
     fitting = _steps_that_fit(planned.steps)
@@ -117,8 +116,10 @@ def _steps_that_fit(steps: Sequence[Step]) -> int:
 
 
 def every(log: EventLog, *, with_bulk: bool = True) -> list[Plan]:
-    """Return all plans, the newest first; not `with_bulk` without the bulk changes, which never
-    wait and name each event that they wrote.
+    """Return all plans, the newest first.
+
+    Without `with_bulk`, leave out the bulk changes, which never wait and name each event that they
+    wrote.
     """
     histories = reversed(_histories(log, with_bulk=with_bulk))
     return _mark_stale(log, [_plan(events) for events in histories])
@@ -145,7 +146,9 @@ def newest(log: EventLog) -> list[Plan]:
 
 
 def find(log: EventLog, prefix: str) -> Plan:
-    """Return the one plan whose id begins so; raise NotFound, or InvalidInput where several do."""
+    """Return the plan whose id starts with `prefix`; raise NotFound, or InvalidInput for
+    several.
+    """
     wanted = prefix.upper()
     ids = log.ids_with_prefix(wanted, kinds=("planned",)) if wanted else []
     if len(ids) == 1 and (plan := _find(log, ids[0])) is not None:
@@ -156,7 +159,7 @@ def find(log: EventLog, prefix: str) -> Plan:
 
 
 def count_memories(events: Iterable[Event]) -> int:
-    """Return the number of memories that some events make or change."""
+    """Return the number of memories that some events create or change."""
     changes = (
         event for event in events if event.kind not in RECEIPTS or isinstance(event.body, Prompted)
     )
@@ -171,7 +174,7 @@ def keep_bulk(
     replay: ReplayDiff | None = None,
     checks: Sequence[PlanCheck] = (),
 ) -> Plan:
-    """Write down a bulk change whose events are in the log, as a plan that was applied; return it.
+    """Record a bulk change whose events are in the log as an applied plan; return it.
 
     So it is listed, shown and undone as any other plan.
     """
@@ -200,13 +203,12 @@ def apply(
     accepted: bool = False,
     force: bool = False,
 ) -> Plan:
-    """Carry out the steps of a plan that have no answer, or the `chosen` ones; return the plan.
+    """Carry out the unanswered steps of a plan, or the `chosen` ones; return the plan.
 
-    A chosen step brings along the steps that record what it names. `accepted`: a person said yes;
-    with `force`, although checks had failed, which the log keeps. Raise NotFound, Conflict for a
-    step it has not and for a plan or step that was undone or rejected, PlanStale, naming what has
-    changed, and PlanRefused, naming the checks that failed. A bulk change that was undone counts
-    again.
+    A chosen step includes the steps that record the memories it names. `accepted`: a person agreed;
+    `force`: apply despite failed checks, which the log keeps. Raise NotFound, Conflict for an
+    unknown step and for a plan or step that was undone or rejected, PlanStale, naming the changes,
+    and PlanRefused, naming the failed checks. A bulk change that was undone counts again.
     """
     plan = find(log, id_)
     if plan.state == "applied" and chosen is None:
@@ -233,7 +235,7 @@ def apply(
     if plan.failed and not force:
         refuse(plan)
     events = events_of(_with_steps(plan.body, wanted), now)
-    if accepted:  # an agent's lesson that a person accepted binds
+    if accepted:  # an agent's lesson that a person accepted is binding
         events = [
             replace(event, trust="user") if may_become_rule(event) else event for event in events
         ]
@@ -243,13 +245,13 @@ def apply(
         accepted=accepted,
         forced=tuple(check.name for check in plan.failed),
     )
-    # an id that follows from the plan: of two who answer it at once one is told of a conflict
+    # an id derived from the plan: if two answer it at once, one gets a conflict
     so_far = (str(len(plan.applied)),) if plan.applied else ()
     answer = Event(derived_id(0, "applied", plan.id, *so_far), now, applied, plan.id, plan.project)
     setting_changes.keep_settings(log, _with_steps(plan.body, wanted))
     try:
         log.append([*events, answer])
-    except BaseException:  # an interrupt too: the file is not to say what the log does not
+    except BaseException:  # an interrupt too: config.toml must not differ from the log
         setting_changes.keep_settings(log, _with_steps(plan.body, wanted), is_undo=True)
         raise
     setting_changes.end_trial(log, plan.id)
@@ -257,7 +259,7 @@ def apply(
 
 
 def refuse(plan: Plan) -> NoReturn:
-    """Raise PlanRefused, naming the checks of a plan that failed."""
+    """Raise PlanRefused, naming the failed checks of a plan."""
     reasons = "; ".join(f"{check.name}: {check.detail}" for check in plan.failed)
     raise PlanRefused(
         f"plan {plan.id} fails its checks: {reasons}. `mnemolog plans show {plan.id}` shows what "
@@ -266,7 +268,7 @@ def refuse(plan: Plan) -> NoReturn:
 
 
 def _check_places(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
-    """Return chosen steps in order; raise Conflict where there are none, or not in the plan."""
+    """Return chosen steps in order; raise Conflict if there are none, or not in the plan."""
     places, count = tuple(sorted({*chosen})), len(plan.body.steps)
     if not places or not 0 <= places[0] <= places[-1] < count:
         raise Conflict(f"choose among the {count} steps of plan {plan.id}")
@@ -274,7 +276,7 @@ def _check_places(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
 
 
 def _with_makers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
-    """Return steps and those that record what they name, in order."""
+    """Return the steps and the ones that record the memories they name, in order."""
     makers = {step.subject: at for at, step in enumerate(planned.steps) if step.event == "recorded"}
     places: set[int] = set()
     waiting = list(chosen)
@@ -288,13 +290,13 @@ def _with_makers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
 
 
 def _with_steps(planned: Planned, places: Iterable[int]) -> Planned:
-    """Return a plan with some of its steps alone."""
+    """Return a plan reduced to some of its steps."""
     steps = tuple(planned.steps[at] for at in places)
     return msgspec.structs.replace(planned, steps=steps)
 
 
 def events_of(planned: Planned, now: int) -> list[Event]:
-    """Return the events that a plan would write if it were applied at a moment."""
+    """Return the events that applying a plan at a moment would write."""
     events: list[Event] = []
     for step in planned.steps:
         body = decode(step.event, msgspec.json.encode(step.body).decode())
@@ -305,12 +307,11 @@ def events_of(planned: Planned, now: int) -> list[Event]:
 
 
 def undo(log: EventLog, id_: str, now: int) -> Plan:
-    """Take back what was applied of a plan, so that the memory is what it would be without; return
-    it. Steps that still waited are closed with it.
+    """Undo the applied steps of a plan, as if they had never been; return the plan.
 
-    Raise NotFound, Conflict for one that was not applied, and PlanStale where somebody changed
-    since what it made or changed: that would be lost. Of a bulk change nothing is lost for good:
-    applied again, it counts again.
+    Waiting steps are closed with it. Raise NotFound, Conflict for a plan that was not applied, and
+    PlanStale if its results were changed since: those changes would be lost. A bulk change loses
+    nothing for good: applied again, it counts again.
     """
     plan = find(log, id_)
     if plan.state == "undone":
@@ -338,10 +339,10 @@ def reject(
     *,
     chosen: Collection[int] | None = None,
 ) -> Plan:
-    """Say no to the steps of a plan that have no answer, or to the `chosen` ones: they are not
-    proposed again; return the plan.
+    """Reject the unanswered steps of a plan, or the `chosen` ones, so that they are not proposed
+    again; return the plan.
 
-    Raise NotFound, and Conflict for a step it has not and for what was applied.
+    Raise NotFound, and Conflict for an unknown step and for an applied one.
     """
     plan = find(log, id_)
     if plan.state in ("applied", "undone"):
@@ -360,10 +361,10 @@ def reject(
 
 
 def _with_namers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
-    """Return steps and those that name what they would have recorded, in order."""
+    """Return steps and those that name the memories they would have recorded, in order."""
     places = set(chosen)
     records = {planned.steps[at].subject for at in places if planned.steps[at].event == "recorded"}
-    for at, step in enumerate(planned.steps):  # a step names only what was recorded before it
+    for at, step in enumerate(planned.steps):  # a step names only memories recorded before it
         if at not in places and not records.isdisjoint(step_memory_ids([step])):
             places.add(at)
             records |= {step.subject} if step.event == "recorded" else set()
@@ -371,8 +372,8 @@ def _with_namers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
 
 
 def new_steps(log: EventLog, steps: Sequence[Step]) -> list[Step]:
-    """Return the steps but those that a person undid or rejected before, and those that rest on
-    such a one.
+    """Return the steps, except those that a person undid or rejected before and those that depend
+    on them.
     """
     declined = {
         _mark(step)
@@ -391,7 +392,7 @@ def _mark(step: Step) -> tuple[str, str, str | None]:
 
 
 def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
-    """Return the plan of a job of which the same steps wait and still can be applied."""
+    """Return the plan of a job in which the same steps wait and can still be applied."""
     acts = _writes(planned)
     for event in reversed(log.job_events(("planned",))):
         body = event.body
@@ -407,7 +408,7 @@ def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | N
 
 
 def _writes(planned: Planned) -> list[bytes]:
-    """Return the writes of a plan's steps, whatever the figures behind them."""
+    """Return the writes of a plan's steps, regardless of their figures."""
     steps = ((step.event, step.subject, step.body) for step in planned.steps)
     return [msgspec.json.encode(step) for step in steps]
 
@@ -418,13 +419,13 @@ def _find(log: EventLog, id_: str) -> Plan | None:
 
 
 def _plan_events(log: EventLog, id_: str) -> list[Event]:
-    """Return the events of a plan; none where there is no plan."""
+    """Return the events of a plan; none if there is no plan."""
     kinds = Planned | Applied | Undone | Rejected
     return [event for event in log.events_for(id_) if isinstance(event.body, kinds)]
 
 
 def _mark_stale(log: EventLog, plans: Sequence[Plan]) -> list[Plan]:
-    """Return plans, those that wait and rest on what has changed as stale ones."""
+    """Return plans, marking waiting ones as stale if their basis has changed."""
     changes = changes_since(log, [plan.body for plan in plans if plan.state == "waiting"])
 
     def mark(plan: Plan) -> Plan:
@@ -440,7 +441,7 @@ def _mark_stale(log: EventLog, plans: Sequence[Plan]) -> list[Plan]:
 
 
 def _plan(events: Sequence[Event]) -> Plan:
-    """Return the plan that some events, in the order of the log, tell of; never as a stale one."""
+    """Return the plan described by some events, in the order of the log; never as a stale one."""
     first = events[0]
     body = first.body
     assert isinstance(body, Planned)

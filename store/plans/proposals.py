@@ -37,7 +37,7 @@ from store.plans.recommendations import Recommendation
 from store.text.excerpt import one_line
 
 Sort = Literal["plan", "recommendation", "lesson"]
-# applied: by its job alone; or by an older version, which did not keep who said yes
+# applied: by its job alone; or by an older version, which did not record the person
 State = Literal["waiting", "stale", "accepted", "applied", "rejected", "undone"]
 
 _STATES: Mapping[str, State] = {
@@ -63,7 +63,7 @@ VERBS = {
     "adopted": "served",
     "configured": "set",
 }
-# what a person is shown of a memory that is new
+# the fields of a new memory that a person is shown
 _SHOWN = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
 _TITLES: Mapping[What, str] = {
     "archive": "archive",
@@ -74,7 +74,7 @@ _TITLES: Mapping[What, str] = {
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A field of a memory before and after; None where it has no value, or had none."""
+    """A field of a memory before and after; None if it has no value, or had none."""
 
     field: str
     before: Any
@@ -82,7 +82,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """What a yes does to one memory. `text` are its words where they stay as they are."""
+    """The effect of a yes on one memory. `text` is its text if that does not change."""
 
     verb: str
     event: str
@@ -90,17 +90,17 @@ class Changed(msgspec.Struct, frozen=True):
     why: str
     text: str | None
     changes: tuple[Change, ...]
-    other: str | None = None  # the memory that takes its place, or that it is linked to
+    other: str | None = None  # the memory that replaces it, or that it is linked to
     relation: str | None = None
     evidence: Mapping[str, Any] = {}
     answer: State = "waiting"  # of this step alone
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """`at` is when it was proposed, microseconds UTC; `because` why, `stale_because` what changed
-    since. `plan` carried it out, or would; `memory` was recorded for it. `left` steps more wait
-    for the next plan. `applied` and `rejected` are the places in `made` that were answered one by
-    one.
+    """`at` is when it was proposed, microseconds UTC; `because` the reasons, `stale_because` the
+    changes since. `plan` carried it out, or would; `memory` was recorded for it. `left` is the
+    number of steps left for the next plan. `applied` and `rejected` are the positions in `made`
+    that were answered one by one.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Proposal(msgspec.Struct, frozen=True):
     project: str | None
     title: str
     because: tuple[str, ...]
-    made: tuple[Step, ...]  # what a yes does, as it is written down
+    made: tuple[Step, ...]  # the effects of a yes, as stored
     stale_because: tuple[str, ...] = ()
     plan: str | None = None
     memory: str | None = None
@@ -168,12 +168,12 @@ def accept(
     force: bool = False,
     author: Author | None = None,
 ) -> Proposal:
-    """Apply a proposal, all of it or none, or the `chosen` steps of a plan by their place; return
-    it. Repeating it changes nothing. `author` is as in `lesson_proposals.accept`.
+    """Apply a proposal, all of it or none, or the `chosen` steps of a plan by their position;
+    return it. Repeating it changes nothing. `author` is as in `lesson_proposals.accept`.
 
-    Raise NotFound, Conflict if it was rejected or undone, PlanStale if what it rests on has
-    changed, PlanRefused if a check failed and nobody says `force`, Conflict where steps are chosen
-    that cannot be.
+    Raise NotFound, Conflict if it was rejected or undone, PlanStale if its basis has changed,
+    PlanRefused if a check failed and `force` is not set, Conflict if steps are chosen that cannot
+    be.
     """
     proposal = find(log, id_)
     _check_choice(proposal, chosen)
@@ -198,7 +198,7 @@ def reject(
 ) -> Proposal:
     """Reject a proposal, or the `chosen` steps of a plan, so that the same is not proposed again;
     return it. Repeating it changes nothing. Raise NotFound, Conflict if it was accepted, and
-    Conflict where steps are chosen that cannot be.
+    Conflict if steps are chosen that cannot be.
     """
     proposal = find(log, id_)
     _check_choice(proposal, chosen)
@@ -218,11 +218,11 @@ def _check_choice(proposal: Proposal, chosen: Collection[int] | None) -> None:
 
 
 def undo(log: EventLog, id_: str, now: int) -> Proposal:
-    """Undo what was accepted of a proposal, or applied by its job; return it. Repeating it changes
-    nothing.
+    """Undo the accepted steps of a proposal, or those applied by its job; return it. Repeating it
+    changes nothing.
 
-    Raise NotFound, Conflict if nothing of it was accepted, PlanStale if what it made or changed has
-    changed since.
+    Raise NotFound, Conflict if nothing of it was accepted, PlanStale if its results have changed
+    since.
     """
     proposal = find(log, id_)
     if proposal.state not in ("accepted", "applied", "undone") and not proposal.applied:
@@ -349,7 +349,7 @@ def _ids_forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
 
 
 def _change_of(step: Step, answer: State = "waiting") -> Changed:
-    """Return a step as what it does to one memory, field by field."""
+    """Return the effect of a step on one memory, field by field."""
     text: str | None = step.before.get("content")
     match step.event:
         case "recorded":
@@ -404,7 +404,7 @@ def _title(body: Planned) -> str:
 
 
 def _text_of(changed: Changed) -> str | None:
-    """Return the words that a step is about: those that go, else those that come."""
+    """Return the text that a step is about: the old one, else the new one."""
     values = [changed.text]
     for change in changed.changes:
         values += [change.before, change.after]
@@ -412,7 +412,7 @@ def _text_of(changed: Changed) -> str | None:
 
 
 def steps(proposal: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
-    """Return the changes a yes makes, memory by memory, from a step on; up to `most`, or all."""
+    """Return the effects of a yes, memory by memory, from a step on; up to `most`, or all."""
     end = len(proposal.made) if most is None else min(start + most, len(proposal.made))
     return tuple(_change_of(proposal.made[at], _answer(proposal, at)) for at in range(start, end))
 

@@ -1,8 +1,8 @@
 """
 Recommendations: changes to memories that wait for a person's yes or no. Nothing is applied unasked.
 
-A yes applies the change as a plan, so it can be undone like any other; it is refused where what it
-rests on has changed since. What a person rejected, or took back, is never proposed again.
+A yes applies the change as a plan, so it can be undone like any other; it is refused if its basis
+has changed since. A change that a person rejected or undid is never proposed again.
 """
 
 from collections.abc import Iterable, Sequence, Set
@@ -24,14 +24,14 @@ from store.plans.plans import Plan
 from store.plans.staleness import changes_since
 from store.plans.steps import content_id
 
-About = tuple[What, frozenset[str]]  # a sort of change, and of which memories
+About = tuple[What, frozenset[str]]  # a sort of change, and the memories it is about
 State = Literal["pending", "outdated", "accepted", "undone", "rejected"]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a yes does, as `draft` holds it: steps made of the log up to `watermark`.
+    """The effect of a yes, as `draft` stores it: steps computed from the log up to `watermark`.
 
-    None are left of one whose memory was erased.
+    The steps are empty if a memory of it was erased.
     """
 
     watermark: int = 0
@@ -39,7 +39,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Recommendation(msgspec.Struct, frozen=True):
-    """`because` says why; `plan` carried an accepted one out. Outdated: its memories changed."""
+    """`because` is the reason; `plan` applied an accepted one. Outdated: its memories changed."""
 
     id: str
     at: int
@@ -50,7 +50,7 @@ class Recommendation(msgspec.Struct, frozen=True):
     source_ids: tuple[str, ...]
     state: State
     plan: str | None = None
-    changed: tuple[str, ...] = ()  # since, where it is outdated
+    changed: tuple[str, ...] = ()  # since, if it is outdated
 
 
 def proposal(
@@ -72,7 +72,7 @@ def proposal(
 
 
 def rejections(recommendations: Iterable[Recommendation]) -> set[About]:
-    """Return the changes a person rejected or took back: they are never proposed again."""
+    """Return the changes a person rejected or undid: they are never proposed again."""
     return {
         _about(recommendation.what, recommendation.source_ids)
         for recommendation in recommendations
@@ -81,7 +81,7 @@ def rejections(recommendations: Iterable[Recommendation]) -> set[About]:
 
 
 def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
-    """Return True if a proposal was not made before, and nobody said no to it."""
+    """Return True if a proposal was not made before, and was not rejected."""
     body = event.body
     assert isinstance(body, Proposed)
     return _about(body.what, body.source_ids) not in declined and not log.present_ids([event.id])
@@ -100,7 +100,7 @@ def every(log: EventLog) -> list[Recommendation]:
 
 
 def find(log: EventLog, prefix: str) -> Recommendation:
-    """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
+    """Return the recommendation of an id's prefix; raise NotFound, or InvalidInput for several."""
     events = log.events_for(prefix.upper()) if prefix else []
     if events and (
         recommendation := _read(events, log_queries.subjects_by_kind(log, ("undone",))["undone"])
@@ -118,10 +118,10 @@ def find(log: EventLog, prefix: str) -> Recommendation:
 
 
 def accept(log: EventLog, prefix: str, now: int) -> Plan:
-    """Do what is recommended, as a plan; return it. Said twice it is done once.
+    """Apply a recommendation as a plan; return it. Accepted twice it is applied once.
 
-    Raise NotFound, Conflict for one that was rejected, undone or erased, and PlanStale where a
-    memory changed since.
+    Raise NotFound, Conflict if it was rejected, undone or erased, and PlanStale if a memory changed
+    since.
     """
     recommendation = find(log, prefix)
     if recommendation.state == "rejected":
@@ -137,7 +137,7 @@ def accept(log: EventLog, prefix: str, now: int) -> Plan:
 
 
 def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> Recommendation:
-    """Say no; raise NotFound, Conflict for one that was accepted."""
+    """Reject a recommendation; raise NotFound, Conflict if it was accepted."""
     recommendation = find(log, prefix)
     if recommendation.plan is not None:
         raise Conflict(
@@ -150,7 +150,7 @@ def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> R
 
 
 def plan_of(recommendation: Recommendation) -> Planned:
-    """Return the plan of what is recommended."""
+    """Return the plan of a recommendation."""
     return Planned(
         job="recommend",
         watermark=recommendation.change.watermark,
@@ -163,7 +163,7 @@ def plan_of(recommendation: Recommendation) -> Planned:
 def _mark_outdated(
     log: EventLog, recommendations: Sequence[Recommendation]
 ) -> list[Recommendation]:
-    """Return recommendations, those that wait and rest on what has changed as outdated ones."""
+    """Return recommendations, marking pending ones as outdated if their basis has changed."""
     pending = [other for other in recommendations if other.state == "pending"]
     changes = changes_since(log, [plan_of(recommendation) for recommendation in pending])
 
@@ -179,8 +179,8 @@ def _mark_outdated(
 
 
 def _read(events: Sequence[Event], undone: Set[str]) -> Recommendation | None:
-    """Return the recommendation that some events, in the order of the log, tell of; `undone` are
-    the plans that were taken back. It is never outdated here.
+    """Return the recommendation described by some events, in the order of the log; `undone` are the
+    undone plans. It is never outdated here.
     """
     first, body = events[0], events[0].body
     if not isinstance(body, Proposed) or body.what == "lesson":

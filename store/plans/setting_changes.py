@@ -1,9 +1,10 @@
 """
-Setting changes: the steps of a plan that change how recall works, and what they do to config.toml.
-One is no setting: that mnemolog itself is another version, which the next build of it heeds.
+Setting changes: the steps of a plan that change how recall works, and their edits to config.toml.
 
-A step knows what the file said when it was proposed. It is applied only while the file still says
-so, and undone only while it says what the step made it say: what a person wrote there since stays.
+One kind is no setting: accepting a new version of mnemolog, which takes effect at the next build.
+
+A step keeps the file's value at the time of the proposal. It is applied only while the file still
+has that value, and undone only while it has the step's value: a person's later edits stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,15 +18,15 @@ from store.home.errors import ConfigError, Conflict, InvalidInput
 from store.log.event_kinds import Planned, Step
 from store.log.event_log import EventLog
 
-VERSION = "version"  # the name of what is no setting
+VERSION = "version"  # the name of the step that is no setting
 
 
 def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Step, ...]:
     """Return the steps that set settings, named and written as `--set` takes them, without those
     that change nothing.
 
-    Raise ConfigError for a setting or value there is not, for one that changes no answer, and for
-    one that the environment or a project's file sets: config.toml could not change it.
+    Raise ConfigError for an unknown setting or invalid value, for one that changes no answer, and
+    for one that the environment or a project's file sets: config.toml could not change it.
     """
     after = config.change_choices(settings.choices, changes)
     steps = []
@@ -43,7 +44,7 @@ def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Ste
 
 
 def version_step(before: str, after: str) -> Step:
-    """Return the step that accepts what a version of mnemolog answers in place of another one."""
+    """Return the step that accepts one mnemolog version's answers in place of another's."""
     value = {"name": VERSION, "value": after}
     return Step(
         event="configured",
@@ -55,9 +56,7 @@ def version_step(before: str, after: str) -> Step:
 
 
 def planned_version(planned: Planned) -> tuple[str, str] | None:
-    """Return the version before and the one that a plan accepts; None where it is a plan of
-    something else.
-    """
+    """Return the version before and the one that a plan accepts; None for any other plan."""
     for step in planned.steps:
         if _is_version(step):
             return step.before["value"], step.body["value"]
@@ -65,7 +64,7 @@ def planned_version(planned: Planned) -> tuple[str, str] | None:
 
 
 def needs_build(steps: Iterable[Step]) -> bool:
-    """Return True if what some steps set is true only once it is built."""
+    """Return True if some steps' settings take effect only after a build."""
     built = "embedder", VERSION
     return any(step.event == "configured" and step.body["name"] in built for step in steps)
 
@@ -94,8 +93,9 @@ def _step(name: str, before: Any, value: Any, in_file: Any) -> Step:
 
 
 def kept_settings(log: EventLog) -> dict[str, Any]:
-    """Return the settings of recall in config.toml, but for the embedder, which is judged when it
-    is switched; `profiles.wal.recency` is one of a table.
+    """Return the recall settings in config.toml, except the embedder: its switch is judged.
+
+    Tables are flattened: `profiles.wal.recency`.
     """
     settings: dict[str, Any] = {}
     for name in PLANNED:
@@ -114,8 +114,8 @@ def _flatten(name: str, value: Any) -> dict[str, Any]:
 
 
 def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]:
-    """Return the steps that set again what config.toml said before; what it did not say, to the
-    default.
+    """Return the steps that restore the earlier values of config.toml; settings it did not have
+    return to the default.
     """
     steps = []
     for name in sorted({*kept, *before}):
@@ -127,16 +127,16 @@ def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]
 
 
 def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
-    """Return settings with what some steps set."""
+    """Return settings with the changes of some steps."""
     changes = {str(step.body["name"]): str(step.body["value"]) for step in _setting_steps(steps)}
     return config.change_choices(choices, changes)
 
 
 def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> None:
-    """Have recall try what a plan sets beside what is set, until a moment.
+    """Have recall try a plan's settings alongside the current ones, until a moment.
 
-    Raise InvalidInput for a plan that changes more than how memories are ranked, Conflict where
-    another is tried, and ConfigError where config.toml cannot be written.
+    Raise InvalidInput for a plan that changes more than how memories are ranked, Conflict if
+    another plan is being tried, and ConfigError if config.toml cannot be written.
     """
     names = [str(step.body["name"]) for step in _setting_steps(planned.steps)]
     if len(names) < len(planned.steps) or "embedder" in names or not names:
@@ -153,7 +153,7 @@ def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> 
 
 
 def trial_end(log: EventLog, plan: str) -> datetime | None:
-    """Return until when a plan is tried; None for one that is not."""
+    """Return the end of a plan's trial; None if it is not being tried."""
     if config.kept_value(_home(log), "trial.plan") != plan:
         return None
     end = config.kept_value(_home(log), "trial.until")
@@ -161,7 +161,7 @@ def trial_end(log: EventLog, plan: str) -> datetime | None:
 
 
 def end_trial(log: EventLog, plan: str) -> bool:
-    """End the trial of a plan; return whether there was one."""
+    """End the trial of a plan; return True if there was one."""
     if config.kept_value(_home(log), "trial.plan") != plan:
         return False
     config.keep(_home(log), dict.fromkeys(("trial.plan", "trial.until", "trial.set")))
@@ -181,7 +181,9 @@ def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) ->
 
 
 def planned_embedder(steps: Iterable[Step], *, is_undo: bool = False) -> str | None:
-    """Return the embedder that some steps set, or replaced; None where they change none."""
+    """Return the embedder that some steps set, or with `is_undo` replaced; None if they set
+    none.
+    """
     for step in _setting_steps(steps):
         if step.body["name"] == "embedder":
             return str(step.before["value"] if is_undo else step.body["value"])
@@ -189,9 +191,9 @@ def planned_embedder(steps: Iterable[Step], *, is_undo: bool = False) -> str | N
 
 
 def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> None:
-    """Write what a plan sets into config.toml, or what was there before.
+    """Write a plan's settings into config.toml, or with `is_undo` the earlier values.
 
-    Raise ConfigError where the file cannot be written, and for a setting that no plan may change.
+    Raise ConfigError if the file cannot be written, and for a setting that no plan may change.
     """
     for step in _setting_steps(planned.steps):
         _check_planned(step.body["name"], "config.toml")
@@ -203,7 +205,7 @@ def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> 
 
 
 def _setting_steps(steps: Iterable[Step]) -> list[Step]:
-    """Return the steps that config.toml keeps."""
+    """Return the steps stored in config.toml."""
     return [step for step in steps if step.event == "configured" and not _is_version(step)]
 
 

@@ -2,8 +2,8 @@
 Staleness: the changes to memories and keys after a plan was made, and the undoing of a plan in a
 fold.
 
-All plans are asked about at once, and of what was said only the kinds are looked at: reading every
-event of every memory for each of them took seconds. Events that were undone count for nothing.
+All plans are checked at once, and only the kinds of events are read: reading every event of every
+memory for each plan took seconds. Undone events are ignored.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -17,16 +17,16 @@ from store.log.events import RECEIPTS, Event
 from store.log.log_queries import EventLine
 from store.memories.fold import Fold
 
-_HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
+_HARMLESS = RECEIPTS | {"rated"}  # kinds of events about a memory that no plan depends on
 
 Key = tuple[str | None, str]  # of a project
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What was said in the order of the log, by memory, and by key where a memory became its value.
-    `held` has the keys of the memories that are, or were, the value of one.
+    """The changes in the order of the log, by memory, and by key where a memory became its value.
 
-    It is of the plans it was read for; of others it tells nothing.
+    `held` has the keys of the memories that are, or were, the value of one. Valid only for the
+    plans it was read for.
     """
 
     memories: Mapping[str, Sequence[EventLine]]
@@ -36,10 +36,10 @@ class Changes(msgspec.Struct, frozen=True):
     def reasons(
         self, plan: Planned, own: Set[str] = frozenset(), *, is_undo: bool = False
     ) -> tuple[str, ...]:
-        """Return the changes since a plan was made to what it rests on.
+        """Return the changes to the basis of a plan since it was made.
 
-        `own` are the events that carried it out, or a part of it: of what they changed, what
-        changed since then. An undoing asks for no keys.
+        `own` are the events that carried it out, or a part of it: for memories that they changed,
+        return the changes since then. Keys are not checked for an undo.
         """
         return tuple(self._changes(plan, own, is_undo))
 
@@ -113,19 +113,18 @@ def _keys_of_plan(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     return keys.union(held[id_] for id_ in step_memory_ids(plan.steps) if id_ in held)
 
 
-# Taken back: memories as they are without a plan that was undone, for who folds event by event.
+# Unapplying: memories as they are without an undone plan, for readers that fold event by event.
 #
-# A build leaves the plan's events out from the start. Who has applied them already folds anew what
-# they may have touched, from what the log still holds to be so: an event that only turned a step
-# round would not do, for a value of a key that was written meanwhile would give way to the older
-# one.
+# A build leaves the plan's events out from the start. A reader that has already applied them folds
+# the affected memories anew from the events that still count. An event that only reversed a step
+# would not do: a value of a key that was written meanwhile would give way to the older one.
 
 
 def unapply_plan(log: EventLog, undone: Event, fold: Fold, since: int) -> list[str]:
-    """Fold anew what the plan that `undone` is about had touched; return the ids of what changed.
+    """Fold anew the memories touched by the plan of `undone`; return the ids of the changed ones.
 
-    What the plan had recorded is forgotten; links up to the seq `since` lie beneath the fold. Raise
-    LogError where an event cannot be read: then nothing was changed.
+    The plan's own records are dropped; links up to the seq `since` are below the fold. Raise
+    LogError if an event cannot be read: then nothing was changed.
     """
     plans = (event.body for event in log.events_for(undone.subject))
     steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]

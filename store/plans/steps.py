@@ -1,7 +1,7 @@
 """
-Steps: the events a plan may hold, each with its reason and what it replaces.
+Steps: the events a plan may hold, each with its reason and the fields it replaces.
 
-Jobs make them here, so that what a plan does to a memory reads the same whichever job made it.
+Jobs make them here, so that a plan's effect on a memory reads the same whichever job made it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,16 +34,16 @@ from store.log.events import encode
 from store.memories.memory import Memory
 
 _HASH = 10  # a ULID's letters from here on are those of its hash
-_SHOWN = 300  # characters of a text that goes, in `before`
+_SHOWN = 300  # characters of the old text, in `before`
 
 
 def content_id(*parts: str) -> str:
-    """Return the id that always stands for `parts`, whenever it is made: the hash of a ULID."""
+    """Return the id for `parts`, the same at any time: the hash of a ULID."""
     return derived_id(0, *parts)[_HASH:]
 
 
 def result_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
-    """Return the id of what a job makes: the same of the same sources, however often it runs.
+    """Return the id of a job's result: the same for the same sources, however often it runs.
 
     `at` is a moment that belongs to the sources, in microseconds, and not to the run.
     """
@@ -51,14 +51,14 @@ def result_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
 
 
 def least_trust(sources: Sequence[Memory]) -> Trust:
-    """Return the trust in what was made of some memories: that of the least trusted one."""
+    """Return the trust of a text made from some memories: that of the least trusted one."""
     least = max((TRUSTS.index(memory.trust) for memory in sources), default=TRUSTS.index("agent"))
     trust: Trust = msgspec.convert(TRUSTS[least], Trust)
     return trust
 
 
 def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Step:
-    """Return the step that records what a job made; its `id` is set by `made_id`.
+    """Return the step that records a job's result; its `id` is set by `result_id`.
 
     Raise JunkText or InvalidInput for a draft that makes no memory.
     """
@@ -78,7 +78,7 @@ def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Ste
 
 
 def supersede(memory: Memory, by: str, why: str, **evidence: Any) -> Step:
-    """Return the step that lets another memory take this one's place."""
+    """Return the step that replaces a memory by another one."""
     return _about(memory, Superseded(by=by, reason=why), why, evidence, visible_fields(memory))
 
 
@@ -91,7 +91,7 @@ def stale(memory: Memory, why: str, file: str | None = None, **evidence: Any) ->
 
 
 def restore(memory: Memory, why: str, **evidence: Any) -> Step:
-    """Return the step that makes a memory current again that was stale, archived or superseded."""
+    """Return the step that makes a stale, archived or superseded memory current again."""
     before = visible_fields(memory) | {"state": memory.state, "superseded_by": memory.superseded_by}
     return _about(memory, Restored(reason=why), why, evidence, before)
 
@@ -109,14 +109,14 @@ def link(memory: Memory, target: str, relation: Relation, why: str, **evidence: 
 
 
 def judge(recall: str, judged: Judged, why: str) -> Step:
-    """Return the step that says how a recall, by its receipt's id, turned out."""
+    """Return the step that records the outcome of a recall, by its receipt's id."""
     return Step(event="judged", subject=recall, body=_fields(judged), why=why)
 
 
 def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any) -> Step:
-    """Return the step that has the router serve a policy; `before` is what it served until then.
+    """Return the step that has the router serve a policy; `before` is the previous one.
 
-    The subject is the policy itself, so that one a person undid is not proposed again.
+    The subject is the policy itself, so that a policy that a person undid is not proposed again.
     """
     text = msgspec.json.encode(adopted.policy, order="sorted").decode()
     return Step(
@@ -130,7 +130,7 @@ def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any
 
 
 def visible_fields(memory: Memory) -> dict[str, Any]:
-    """Return the fields that a person sees of a memory that goes."""
+    """Return the fields of a replaced memory that a person sees."""
     return {"content": memory.content[:_SHOWN]}
 
 
@@ -160,6 +160,6 @@ def _about(
 
 
 def _fields(body: Body) -> dict[str, Any]:
-    """Return a body as plain JSON values, those at their default left out."""
+    """Return a body as plain JSON values, without defaults."""
     fields: dict[str, Any] = msgspec.json.decode(encode(body))
     return fields

@@ -1,1 +1,1 @@
-"""Secrets: which texts hold one, and what is written in its place."""
+"""Secrets: finding them in texts, and replacing them."""

@@ -1,10 +1,10 @@
 """
-Bare tokens: credentials of unknown issuers that stand in prose, told from names by their letters.
+Bare tokens: credentials of unknown issuers in prose, told from names by their letters.
 
-A word is a token where its letters, digits and changes of case look drawn at random. `_COMMON` and
+A word is a token if its letters, digits and changes of case look drawn at random. `_COMMON` and
 `_WEIGHTS` were fitted to words of code, changelogs and agents' transcripts, and to drawn values.
-Only a word among others counts: a value that stands alone is a field, often an id, and two ids must
-never become one. Digests, UUIDs, ULIDs, paths and what a word before calls an id stay.
+Only a word among others counts: a value on its own is a field, often an id, and two ids must never
+become one. Digests, UUIDs, ULIDs, paths and words that a preceding word calls an id stay.
 """
 
 import math
@@ -23,8 +23,8 @@ from store.redaction.secret_values import (
     is_random,
 )
 
-_CORE = 16  # characters that are left without words and digests
-_VALUE = re.compile(  # a word, in quotes or brackets perhaps; what is longer is data
+_CORE = 16  # characters without words and digests
+_VALUE = re.compile(  # a word, in quotes or brackets perhaps; longer ones are data
     r"[\"'`(<\[{*|\\]{0,6}([A-Za-z0-9][A-Za-z0-9_+/=.~-]{18,126}[A-Za-z0-9_+/=~-])"
     r"[\"'`)>\]}*|.,;:!?\\]{0,6}(?!\S)"
 )
@@ -63,7 +63,7 @@ _PAIRS = {
 _WEIGHTS = (-2.4, 6.49, -2.37, -0.3, 1.59, -6.64, -1.47)
 
 VERSION = f"{_WEIGHTS} {_COMMON}"
-# for RE2: what every text with a bare token matches
+# for RE2: matches every text with a bare token
 HAS_BARE = r"[A-Za-z0-9][A-Za-z0-9_+/=.~-]{19}"
 
 
@@ -80,7 +80,7 @@ def find_bare_tokens(text: str, starts: Iterable[int]) -> Iterator[tuple[int, in
 
 
 def is_bare_token(value: str) -> bool:
-    """Return True if a word looks drawn at random, and neither a name, an id nor a digest."""
+    """Return True if a word looks drawn at random, and is not a name, an id or a digest."""
     if FILE_ENDING.search(value) or UUID.search(value) or _ULID.fullmatch(value):
         return False
     if _CONSTANT.fullmatch(value) or not is_random(value):
@@ -100,7 +100,7 @@ def is_bare_token(value: str) -> bool:
 
 
 def _score(core: str, pieces: list[str]) -> float:
-    """Return the log of the odds that a word was drawn."""
+    """Return the log of the odds that a word was drawn at random."""
     common = 0
     for piece in pieces:
         letters = piece.lower()

@@ -1,5 +1,5 @@
 """
-Credentials recognised by what stands before them: a name, a header, a flag, a URL.
+Credentials recognised by their context: a name, a header, a flag, a URL before them.
 
 Each pattern runs on lower-cased text and opens with its cue, which `re` searches at memchr's speed;
 the generic assignments come last. The value decides: a name alone makes nothing a secret.
@@ -58,7 +58,7 @@ _OTHER_KEY = "".join(
 
 # `-pX` of mysql, mysqldump ...: there is no space before the value
 _WORDS = r"(?:[^\s|;&]{1,100}[ ]{1,3}){0,9}"  # of a command line, before a flag
-_FLAGS = (  # of programs: what introduces a password of their own
+_FLAGS = (  # of programs: flags before a password
     ("redis-cli", r"redis-cli[ ]", "(?:-a|--pass)"),
     ("mongo", r"mongo[a-z]{0,7}[ ]", "-p"),
     ("login ", r"login[ ]", "-p"),
@@ -194,7 +194,7 @@ _PASSWORD_NAMES = (
 )
 _SPACED_NAMES = ("mot de passe", "mật khẩu")
 _TOKEN_NAMES = "secret credential _auth -auth _pat -pat _creds -creds passkey"
-# what a sentence or a table says of a name; a value must look the part, for nothing assigns it
+# phrases after a name in a sentence or a table; without a sign, the value must look the part
 _SAID = rf"{_QUOTE}?(?:[ ](?:is|was|to|ist|es|est|=)[ :]{{1,2}}|[ ]?\|[ ]?|\t)"
 _SPACED = rf"(?:{_SAID}|[ \t]{{1,4}})"  # as of a setting: the name, the value
 

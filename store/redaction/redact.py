@@ -1,20 +1,20 @@
 """
-Secrets out, before anything reaches the disk.
+Redaction of secrets, before anything reaches the disk.
 
-`redact` leaves the kind of a secret and four hex digits of its hash, so that two mentions of
-one credential can be recognised as the same. What must stay true: redacting twice changes
-nothing, nothing is found in a redacted text, and a text without a secret is the same object.
+`redact` leaves the kind of a secret and four hex digits of its hash, so that two mentions of one
+credential can be recognised as the same. Invariants: redacting twice changes nothing, nothing is
+found in a redacted text, and a text without a secret is the same object.
 
-A secret is also found where something splits it. Mail breaks a line with `=` (RFC 2045, 6.7), a
-shell with a backslash, a terminal at its width, and invisible characters come with what is pasted;
-so a text is searched as it stands and as it reads without those gaps (`Joined`).
+A secret is also found if something splits it. Mail breaks a line with `=` (RFC 2045, 6.7), a shell
+with a backslash, a terminal at its width, and pasted text brings invisible characters; so a text is
+searched as it is and without those gaps (`Joined`).
 
-`find_in_all` gives the verdicts of `find` for many texts, for far less where few hold a secret: the
-literal cues of all patterns are searched at once by RE2 (https://github.com/google/re2), in time
-linear in the text, and only a text with a cue is read pattern by pattern.
+`find_in_all` gives the verdicts of `find` for many texts, at far less cost if few contain a secret:
+the literal cues of all patterns are searched at once by RE2 (https://github.com/google/re2), in
+time linear in the text, and only a text with a cue is searched pattern by pattern.
 
-The standard library suffices, but for `find_in_all`: a hook client redacts what it spools, and runs
-without any other.
+Only the standard library is needed, except for `find_in_all`: a hook client redacts the events it
+spools, and runs without any other.
 """
 
 import hashlib
@@ -35,14 +35,14 @@ from store.redaction.token_patterns import BLOCKS, ISSUED, WORDS, Pattern
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# soft hyphen, joiners and marks of width nought, of direction, of variation; of them no word is
-# made: what is left without them reads the same
+# soft hyphen, joiners and marks of width nought, of direction, of variation; they are no part of
+# any word: the rest reads the same without them
 UNSEEN = (
     "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
     "\ufe00-\ufe0f\ufeff"
 )
 CONTINUED = r"=\r?\n|\\\r?\n"
-_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")  # an id of ours, of which events hold many
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")  # an id of ours, common in events
 WIDE = 60  # characters: a shorter line was not broken at the width of a window
 LONG = 20  # characters without white space in the shortest credential known by itself
 
@@ -56,8 +56,8 @@ _HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A text without its gaps; `starts` are the places in it of the pieces between them, `befores`
-    the places of those in the text as it was.
+    """A text without its gaps; `starts` are the positions in it of the pieces between them,
+    `befores` their positions in the original text.
     """
 
     text: str
@@ -65,11 +65,11 @@ class Joined:
     befores: tuple[int, ...]
 
     def before(self, start: int, end: int) -> tuple[int, int]:
-        """Return the place where a part of this text stood; `end` is behind its last character."""
+        """Return the original span of a part of this text; `end` is after its last character."""
         return self._place(start), self._place(end - 1) + 1
 
     def first_gap(self, start: int) -> int:
-        """Return the first place behind `start` where something was taken out; else the end."""
+        """Return the first position behind `start` where a gap was removed; else the end."""
         piece = bisect_right(self.starts, start)
         return self.starts[piece] if piece < len(self.starts) else len(self.text)
 
@@ -79,7 +79,7 @@ class Joined:
 
 
 def join_continuations(text: str) -> Joined | None:
-    """Return a text without what nobody sees and without continued line ends; None: it has none."""
+    """Return a text without invisible characters and continued line ends; None if it has none."""
     has_unseen = not text.isascii() and _UNSEEN.search(text)
     if not has_unseen and "=\n" not in text and "\\\n" not in text and "\r\n" not in text:
         return None
@@ -87,7 +87,7 @@ def join_continuations(text: str) -> Joined | None:
 
 
 def join_wraps(text: str) -> Joined | None:
-    """Return a text without the ends of lines that look broken at a width; None: it has none."""
+    """Return a text without line ends that look broken at a width; None if it has none."""
     if len(text) <= WIDE or "\n" not in text:
         return None
     gaps: list[tuple[int, int]] = []
@@ -101,8 +101,8 @@ def join_wraps(text: str) -> Joined | None:
 
 def long_words(text: str) -> Joined | None:
     """Return the words of a text of at least `LONG` characters that have a digit or a capital, as
-    what is drawn at random has; each with the character behind it, nothing else between them.
-    None: it has none.
+    randomly drawn ones do; each with the character behind it, nothing else between them. None if it
+    has none.
     """
     starts, befores, pieces = [], [], []
     length = 0
@@ -117,7 +117,7 @@ def long_words(text: str) -> Joined | None:
 
 
 def fold_wide_forms(text: str) -> str:
-    """Return `text` with the wide forms of ASCII characters as those characters, of one length."""
+    """Return `text` with the wide forms of ASCII characters replaced, at the same length."""
     return _WIDE_FORM.sub(lambda match: chr(ord(match[0]) - 0xFEE0), text)
 
 
@@ -148,8 +148,8 @@ _Groups: TypeAlias = tuple[tuple[str, list[tuple[str, list[tuple[int, Pattern]]]
 
 
 def _by_root(patterns: Sequence[Pattern]) -> _Groups:
-    """Return the cues of patterns by what some share, for which a text is searched first, and of
-    each cue its patterns with their places.
+    """Return the cues of patterns grouped by a shared part, for which a text is searched first, and
+    for each cue its patterns with their places.
     """
     of_cue: dict[str, list[tuple[int, Pattern]]] = {}
     for place, pattern in enumerate(patterns):
@@ -162,7 +162,7 @@ def _by_root(patterns: Sequence[Pattern]) -> _Groups:
 
 
 _SHAPES = [(pattern.kind, pattern.cue, pattern.expression) for pattern in (*ISSUED, *NAMED)]
-# of the patterns: what was built with others is built anew
+# of the patterns: snapshots built with others are rebuilt
 VERSION = hashlib.sha256(repr((_SHAPES, bare_tokens.VERSION)).encode()).hexdigest()[:8]
 _ROOTS = ("pass", "auth", "key", "token", "secret", "sess", "login")
 _BLOCK_CUES, _WORD_CUES, _NAMED_CUES = (
@@ -182,7 +182,7 @@ class Secret:
 def find(text: str) -> list[Secret]:
     """Return the secrets of `text` in order, not overlapping; the more specific kind wins.
 
-    One that is split, by what nobody sees or at the end of a line, is found as a whole.
+    A secret split by invisible characters or at the end of a line is found as a whole.
     """
     is_word = text.isalnum()
     if is_word and (len(text) < LONG or _ULID.fullmatch(text)):
@@ -203,7 +203,7 @@ def redact(text: str) -> str:
     """Return `text` with each secret replaced by `[redacted:<kind>:<4 hex of its sha256>]`."""
     if len(text) < _CACHED_FROM:
         return _replace_secrets(text)
-    # a long text is redacted as it is written, and soon again as it is read
+    # a long text is redacted when it is written, and soon again when it is read
     with _looking_up:
         if text in _clean_texts:
             return text
@@ -222,8 +222,8 @@ _looking_up = Lock()
 
 
 def _replace_secrets(text: str) -> str:
-    # Taking one secret out can uncover another, so until none is left. Each round
-    # shortens what is not a placeholder, hence it ends.
+    # Removing one secret can uncover another, so repeat until none is left. Each round shortens the
+    # text outside placeholders, hence it ends.
     while secrets := find(text):
         pieces, end = [], 0
         for secret in secrets:
@@ -235,10 +235,10 @@ def _replace_secrets(text: str) -> str:
 
 
 def redact_value(value: JSON) -> JSON:
-    """Return `value` with the secrets taken out of every string and key in it.
+    """Return `value` with the secrets removed from every string and key in it.
 
-    A string, or a list's string, under a key that names a secret goes whole, unless it is
-    short, a placeholder or redacted already.
+    A string, or a list's string, under a key that names a secret goes whole, unless it is short, a
+    placeholder or redacted already.
     """
     if isinstance(value, str):
         return redact(value)
@@ -286,7 +286,7 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
             for kind, start, end in token_patterns.container_secrets(lowered)
             if token_patterns.is_container_secret(kind, text[start:end])
         ]
-        if long is not None:  # the last: any other kind says more
+        if long is not None:  # last: any other kind is more specific
             spans = bare_tokens.find_bare_tokens(text, long.befores)
             secrets += [Secret("token", start, end) for start, end in spans]
     cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
@@ -294,9 +294,9 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
 
 
 def _find_wrapped(cued: list[Pattern], secrets: list[Secret], whole: Joined) -> list[Secret]:
-    """Return the issued secrets that go on over the end of a line, which may be its own.
+    """Return the issued secrets that continue past the end of a line, which may be just its end.
 
-    One that is found without the next line goes on there only if that looks like a part of it.
+    A secret found without the next line continues there only if that looks like a part of it.
     """
     complete = {secret.start for secret in secrets}
     return [
@@ -308,13 +308,13 @@ def _find_wrapped(cued: list[Pattern], secrets: list[Secret], whole: Joined) -> 
 
 
 def _merge_joined(secrets: list[Secret], whole: Joined, more: list[Secret]) -> list[Secret]:
-    """Return secrets of a text, and those that are only whole in `whole`; those that overlap as
-    one.
+    """Return secrets of a text, and those that are only whole in `whole`; overlapping ones are
+    merged.
     """
     wide = []
     for secret in more:
         start, end = whole.before(secret.start, secret.end)
-        if end - start > secret.end - secret.start:  # something was taken out within it
+        if end - start > secret.end - secret.start:  # a gap was removed within it
             wide.append(Secret(secret.kind, start, end))
     if wide:
         secrets = sorted((*wide, *secrets), key=lambda secret: secret.start)
@@ -350,7 +350,7 @@ def _patterns_in(groups: _Groups, text: str) -> list[Pattern]:
 
 
 def _without_overlaps(secrets: list[Secret]) -> list[Secret]:
-    """Return `secrets` by position; of secrets that overlap, those of the earlier pattern stay."""
+    """Return `secrets` by position; of overlapping secrets, those of the earlier pattern stay."""
     apart: list[Secret] = []
     for secret in secrets:
         place = bisect(apart, secret.start, key=lambda other: other.start)
@@ -366,7 +366,7 @@ def _label(kind: str, secret: str) -> str:
     return f"[redacted:{kind}:{digest[:4]}]"
 
 
-# most texts hold a dash, a dot or a colon, so what their patterns ask for at least is looked for
+# most texts contain a dash, a dot or a colon, so the least that their patterns need is searched
 _STRICTER = (
     r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27}",  # of Discord
     rf"[A-Za-z0-9]{{{PIECE}}}[-_.~:|]",
@@ -385,13 +385,13 @@ _HAS_LONG = rf"\S{{{LONG}}}"
 # cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
 _HAS_NAMED = _any(re.escape(pattern.cue) for pattern in NAMED) + "|cookie|\u0130"
 
-# what splits a cue, and what writes it in wide letters: all that hold one are read
+# characters that split a cue or write it in wide letters: all texts with one are searched
 _HAS_SPLIT = rf"[{UNSEEN}]|{CONTINUED}|[" + "\uff01-\uff5e]"
 
 
 def find_in_all(texts: "pa.Array") -> Iterator[tuple[int, Secret]]:
-    """Yield the place of a text, and a secret found in it, for all secrets of texts."""
-    import numpy as np  # audits only: whoever writes a memory loads neither
+    """Yield each secret found in any of the texts, with the place of its text."""
+    import numpy as np  # audits only: writers of memories load neither
     import pyarrow.compute as pc
 
     issued = pc.and_(

@@ -1,5 +1,5 @@
 """
-What a value says of itself: whether it is drawn at random, stands for a secret, or is a word.
+Checks of a value on its own: drawn at random, a placeholder for a secret, or a word.
 
 A value drawn at random changes between lower case, upper case and digits every two or three
 characters; words, names and versions do so rarely. Every function here is linear in its value.
@@ -14,14 +14,14 @@ def is_blank(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Return True if `value` only stands for a secret: `${VAR}`, `<key>`, `changeme`."""
+    """Return True if `value` is a placeholder for a secret: `${VAR}`, `<key>`, `changeme`."""
     return is_blank(value) or _stands_for_a_secret(value)
 
 
 def is_varied(value: str) -> bool:
-    """Return True if `value`, of a shape that one issuer has, is more than the shape filled up.
+    """Return True if `value`, of the shape of one issuer, is more than filler in that shape.
 
-    What it spells is no excuse: a key with `EXAMPLE` in it is no less a key.
+    Words in it are no excuse: a key with `EXAMPLE` in it is no less a key.
     """
     return len(set(value)) >= _VARIED and not _is_masked(value)
 
@@ -57,8 +57,8 @@ def is_hex(value: str) -> bool:
 def is_prefixed_token(value: str) -> bool:
     """Return True if `value` is a credential behind its issuer's name: `acme_`, `acme-pat-`.
 
-    Digests and ids are written the same way; they stay unless a word before them says
-    otherwise, and so does a slug of many words with anything behind it.
+    Digests and ids are written the same way; they stay unless a word before them says otherwise,
+    and so does a slug of many words with anything behind it.
     """
     head = _EXTENSION.sub("", value)
     if FILE_ENDING.search(head) or is_blank(head):
@@ -122,7 +122,7 @@ def is_drawn(value: str) -> bool:
 
 
 def is_stored(value: str) -> bool:
-    """Return True if `value`, stored as a secret, is one and not a word that stands for it."""
+    """Return True if `value`, stored as a secret, is a secret and not a placeholder word."""
     return not is_placeholder(value) and not _SLUG.fullmatch(value)
 
 
@@ -131,7 +131,7 @@ def is_key_block(value: str) -> bool:
 
 
 def is_given_password(value: str) -> bool:
-    """Like `is_password`, for what only a verb introduces: "the password is ..."."""
+    """Like `is_password`, for a value after a verb: "the password is ..."."""
     kinds = (str.islower, str.isupper, str.isdigit, lambda c: not c.isalnum())
     return is_password(value) and sum(any(map(kind, value)) for kind in kinds) >= 3
 
@@ -182,7 +182,7 @@ def _is_plain(piece: str) -> bool:
 # characters between two changes of class, on average, in 99 of 100 values of 20 drawn at random
 _MIXED_RUN, _LETTER_RUN, _ONE_CASE_RUN = 3.3, 3.4, 7.0
 _VARIED = 8  # different characters
-_SHORT = 8  # characters; a shorter piece may be a part of a name, whatever it looks like
+_SHORT = 8  # characters; a shorter piece may be a part of any name
 PIECE, _LONG_PIECE = 12, 16  # characters without a separator, which names seldom have
 _TAIL, _SECRET_TAIL, _HEX_TAIL = 20, 16, 16  # characters of the shortest credential
 LONGEST_PREFIX = 16

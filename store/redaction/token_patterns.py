@@ -1,11 +1,11 @@
 """
-Credentials recognised by themselves: what issuers write in front of them, and their shapes.
+Credentials recognised by themselves: their issuers' prefixes and shapes.
 
-Each pattern has a literal cue that any match must contain, so that most texts cost a few
-substring tests and no regular expression. Every expression is linear: a run of one character
-class either matches or fails within its minimum length, bounded where something must follow.
-The most specific patterns come first. No expression matches NUL, which `redact` puts in place of
-what is already redacted.
+Each pattern has a literal cue that any match must contain, so that most texts cost a few substring
+tests and no regular expression. Every expression is linear: a run of one character class either
+matches or fails within its minimum length, bounded where something must follow. The most specific
+patterns come first. No expression matches NUL, which `redact` puts in place of text that is already
+redacted.
 
 The prefixes, alphabets and lengths are facts that issuers publish, and that the rule sets of
 https://github.com/gitleaks/gitleaks and https://github.com/trufflesecurity/trufflehog collect.
@@ -31,14 +31,16 @@ class Pattern:
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
-        """Compiled for the first text with the cue: all of them would slow every start."""
+        """The compiled expression, made for the first text with the cue: all of them would slow
+        every start.
+        """
         return re.compile(self.expression, self.flags)
 
 
 def _at_start(prefix: str) -> str:
-    """Return the expression of `prefix` where a word starts, or after an escape: `\\n`, `%3D`.
+    """Return the expression of `prefix` at the start of a word, or after an escape: `\\n`, `%3D`.
 
-    What stands before is looked at after the prefix is found, which `re` finds far faster.
+    The preceding text is checked after the prefix is found, which `re` finds far faster.
     """
     prefix = re.escape(prefix)
     return rf"{prefix}(?:(?<![A-Za-z0-9]{prefix})|(?<=\\[nrt]{prefix})|(?<=%[0-9A-F]{{2}}{prefix}))"
@@ -47,7 +49,7 @@ def _at_start(prefix: str) -> str:
 HEX, ANY_HEX, LOWER, UPPER, BASE32 = "0-9a-f", "0-9A-Fa-f", "0-9a-z", "0-9A-Z", "A-Z2-7"
 ALNUM, NAME, URLSAFE, DOTTED, BASE64 = r"A-Za-z0-9", r"\w", r"\w-", r"\w.=-", r"\w+/=-"
 
-# kind, alphabet and least length of what follows the prefix, prefixes
+# kind, alphabet and least length of the part after the prefix, prefixes
 _PREFIXED = (
     ("aws-access-key", BASE32, 16, "AKIA ASIA ABIA ACCA"),
     ("aws-bedrock-key", BASE64, 100, "ABSK bedrock-api-key-"),
@@ -256,7 +258,7 @@ ISSUED = (*BLOCKS, *WORDS)
 
 
 # The values of a cookie header and of a Kubernetes Secret: their names are anybody's, so they are
-# recognised by what they lie in.
+# recognised by their container.
 
 _COOKIES = re.compile(r"cookie[\"']?\]?(?:[ ]?[:=][ ]?|[ ])[\"']?([^\n\x00\"']{16,}+)")
 _COOKIE = re.compile(r"[^\s=;]=([^;\s,\x00]{16,}+)")
@@ -273,8 +275,8 @@ _MEMBER = re.compile(r":\s{0,9}\"([^\"\\\s\x00]{4,}+)\"")
 
 
 def container_secrets(lowered: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the kind, start and end of what may be a secret in lower-cased text;
-    `is_container_secret` judges it as it is written.
+    """Yield the kind, start and end of possible secrets in lower-cased text; `is_container_secret`
+    judges them in the original case.
     """
     if "cookie" in lowered:
         for header in _COOKIES.finditer(lowered):

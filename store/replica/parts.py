@@ -3,12 +3,12 @@ Parts: the files of a replica, by their names, and which of them make up a log.
 
     tenants/TENANT/GENERATION/FIRST-LAST-MARK.parquet     the events FIRST to LAST
     tenants/TENANT/GENERATION/about.json                  which machine writes it
-    tenants/TENANT/GENERATION/waiting-MARK.sqlite         batches that were accepted, not recorded
+    tenants/TENANT/GENERATION/waiting-MARK.sqlite         accepted batches, not yet recorded
     home/config.toml, home/tokens.json
 
-A generation is one log's growth as one home saw it; its name is a ULID, so it tells when it began.
-MARK is a digest of the hashes of the rows: where the log says the same, a part has the same name,
-so whoever has the log knows without reading a part whether it still says what the log does.
+A generation is one log's growth as one home saw it; its name is a ULID and so records its start.
+MARK is a digest of the hashes of the rows: equal rows give a part the same name, so a reader of the
+log can tell without reading a part whether it still matches.
 """
 
 import re
@@ -34,7 +34,7 @@ ABOUT = "about.json"
 
 
 class Part(NamedTuple):
-    """One file of a generation; `first` and `last` are seqs, every seq between them is its."""
+    """One file of a generation; it covers every seq from `first` to `last`."""
 
     first: int
     last: int
@@ -47,11 +47,12 @@ class Part(NamedTuple):
 
 
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a generation says of itself: the machine and the home that write it, and no other.
+    """A generation's description of itself: the machine and the home that alone write it.
 
-    One that others merge says what people call the machine, which homes that are no more it sends
-    the events of, which versions of the bodies of events it holds, by kind, and what it `knew`:
-    since which clock the newest event of each other home, by its clock, the oldest first.
+    If others merge the generation, it also has the machine's display name, the `adopted` homes,
+    which no longer exist and whose events it sends, its `vocabulary`, the versions of event bodies
+    by kind, and its knowledge `knew`: since which clock the newest event of each other home, by its
+    clock, the oldest first.
     """
 
     machine: str
@@ -63,13 +64,13 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     knew: tuple[tuple[int, dict[str, int]], ...] = ()
 
     def is_of(self, other: "About") -> bool:
-        """Return whether the same home on the same machine says both."""
+        """Return True if both are of the same home on the same machine."""
         return (self.machine, self.home) == (other.machine, other.home)
 
 
 class Generation(NamedTuple):
-    """What lies at a remote of one generation. `parts` make up its log, in order, without a hole;
-    `others` are the rest: what a writer that was killed left.
+    """A generation's files at a remote. `parts` make up its log, in order, without a hole; `others`
+    are the rest, left by a killed writer.
     """
 
     folder: str
@@ -130,14 +131,15 @@ def _generation(folder: str, entries: Sequence[Entry]) -> Generation:
 
 
 def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts that follow one another from event 1 on, as far as they go, and of several
-    ways the one with the widest parts: small ones are merged into a wide one and deleted last, and
-    a folder may bring back what its machine deleted.
+    """Return the parts that follow one another from event 1 on, as far as they go.
+
+    Of several chains the one with the widest parts: small ones are merged into a wide one and
+    deleted last, and a folder may bring back files that its machine deleted.
     """
     by_first: dict[int, list[Part]] = {}
     for part in parts:
         by_first.setdefault(part.first, []).append(part)
-    furthest: dict[int, int] = {}  # which event is reached from one on
+    furthest: dict[int, int] = {}  # the last event reached from each first one
     for first in sorted(by_first, reverse=True):
         ends = (max(part.last, furthest.get(part.last + 1, 0)) for part in by_first[first])
         furthest[first] = max(ends)
@@ -154,15 +156,15 @@ def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 class DamagedPart(RemoteError):
-    """A file of a replica is not what its name says."""
+    """A file of a replica does not match its name."""
 
 
-_MOST_UNPACKED = 1 << 30  # bytes of a part: none that we write comes near it
+_MOST_UNPACKED = 1 << 30  # bytes of a part: ours are far smaller
 _CURE = "delete it, and who wrote it sends it again where the log still says it"
 
 
 def read_part(remote: Remote, generation: Generation, part: Part) -> list[Row]:
-    """Return the whole rows of a part; raise DamagedPart where it is not what its name says."""
+    """Return the whole rows of a part; raise DamagedPart if it does not match its name."""
     import pyarrow as pa
 
     path = generation.path(part.name)
@@ -178,7 +180,7 @@ def read_part(remote: Remote, generation: Generation, part: Part) -> list[Row]:
 
 
 def read_about(remote: Remote, generation: Generation) -> About:
-    """Return what a generation says of itself; raise DamagedPart where it cannot be read."""
+    """Return a generation's description; raise DamagedPart if it cannot be read."""
     data = remote.get(generation.path(ABOUT))
     try:
         return _about.decode(data)

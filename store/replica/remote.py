@@ -1,9 +1,9 @@
 """
 Remote: a place for files elsewhere, a folder (on another disk, or one that another program syncs)
-or a bucket that speaks S3. Four calls are all it has to know: list, get, put and delete.
+or a bucket that speaks S3. It has only four calls: list, get, put and delete.
 
-Credentials, region and endpoint of a bucket are those that every program of Amazon's takes, from
-the environment or `~/.aws`: none of them is a setting of ours.
+A bucket's credentials, region and endpoint come from the environment or `~/.aws`, as for all of
+Amazon's programs: none of them is a setting of ours.
 """
 
 import re
@@ -29,27 +29,27 @@ class Entry(NamedTuple):
 
 
 class Remote(Protocol):
-    """A place for files. Every call raises RemoteError where the place does not answer."""
+    """A place for files. Every call raises RemoteError if the place does not answer."""
 
     @property
     def url(self) -> str:
-        """What names the place, as the settings do."""
+        """The place's name, as in the settings."""
 
     def list(self, folder: str) -> list[Entry]:
-        """Return the files below a folder, by name; none where there is no such folder."""
+        """Return the files below a folder, by name; none if there is no such folder."""
 
     def get(self, name: str) -> bytes:
-        """Return what a file holds; raise RemoteError also where there is none."""
+        """Return a file's bytes; raise RemoteError also if there is no such file."""
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file, whole or not at all; it is safe there when this returns."""
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete files; one that is not there is no error."""
+        """Delete files; missing ones are no error."""
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for what names no place that we can write to."""
+    """Raise ValueError if a URL names no place that we can write to."""
     if url.startswith("s3://"):
         if not _BUCKET.fullmatch(url):
             raise ValueError(f"{url!r} names no bucket: write s3://BUCKET/FOLDER")
@@ -66,9 +66,9 @@ def is_folder(url: str) -> bool:
 
 
 def open_remote(url: str) -> Remote:
-    """Return the place that a URL or the path of a folder names; nothing is asked of it yet.
+    """Return the place with a URL or the path of a folder, without contacting it.
 
-    Raise ConfigError for what names none.
+    Raise ConfigError for an invalid URL.
     """
     try:
         check_url(url)
@@ -102,7 +102,7 @@ class _Folder:
 
     def put(self, name: str, data: bytes) -> None:
         with self._translated():
-            self._root.stat()  # a disk that is not mounted is not to be made on this one
+            self._root.stat()  # do not create the folder of an unmounted disk on this one
             replace_file(self._root / name, data)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -161,7 +161,7 @@ class _Bucket:
     @property
     def _client(self) -> Any:
         if self._made is None:
-            import boto3  # litellm brings it; half a second, which only a bucket costs
+            import boto3  # litellm installs it; importing takes half a second
             from botocore.config import Config
 
             self._made = boto3.client(
@@ -170,7 +170,7 @@ class _Bucket:
                     connect_timeout=_CONNECT_S,
                     read_timeout=_READ_S,
                     retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
-                    # what many servers that speak S3 do not know
+                    # unknown to many servers that speak S3
                     request_checksum_calculation="when_required",
                     response_checksum_validation="when_required",
                 ),

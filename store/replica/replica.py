@@ -1,6 +1,6 @@
 """
-Replica: all that a home's logs say, sent elsewhere as it is written, so that a lost disk loses a
-second at most; with the home's settings, and the batches that wait to be recorded.
+Replica: a home's logs, sent elsewhere as they are written, so that a lost disk loses at most a
+second; with the home's settings, and the batches waiting to be recorded.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ HOME_FILES = ("config.toml", "tokens.json")
 
 
 class TenantReplica:
-    """One tenant's replica, as whoever keeps it in step sees it. One thread at a time."""
+    """One tenant's replica. One thread at a time."""
 
     def __init__(self, tenant: Tenant, remote: Remote) -> None:
         self._tenant, self._remote = tenant, remote
@@ -36,10 +36,10 @@ class TenantReplica:
         self._sent_waiting: tuple[FileStamp | None, ...] | None = None
 
     def sync(self, now: int, *, anew: bool = False) -> Sent | None:
-        """Send what is new; None where another process is at it.
+        """Send the new events; None if another process is doing it.
 
         With `anew`, and once an hour, each part is compared with the log. Raise RemoteError, or a
-        LogError; what was sent until then counts.
+        LogError; the parts sent until then count.
         """
         with (
             try_lock(self._tenant.root / "replica.lock") as is_ours,
@@ -55,7 +55,7 @@ class TenantReplica:
             return sent
 
     def _send_waiting(self) -> None:
-        """Have the remote hold the batches that wait to be recorded, as they are now."""
+        """Update the remote's copy of the batches waiting to be recorded."""
         queue = self._tenant.ingest
         stamps = (file_stamp(queue), file_stamp(queue.with_name(f"{queue.name}-wal")))
         at = self._sender.generation
@@ -82,12 +82,12 @@ class HomeReplica:
     def sync(
         self, now: int, *, anew: bool = False
     ) -> Iterator[tuple[str, Sent | Exception | None]]:
-        """Send what is new of each tenant, and yield what came of it, tenant by tenant: what was
-        sent, why nothing could be, or None where another process is at it. A tenant whose files
-        did not change is passed over.
+        """Send the new events of each tenant; yield each tenant's result: the sent counts, the
+        error, or None if another process is sending it. A tenant whose files did not change is
+        skipped.
 
-        One that fails is no reason to leave out the next. Why it failed is kept until it goes
-        right. Raise RemoteError where not even the home's settings could be sent.
+        An error does not stop the other tenants. It is kept until the tenant succeeds. Raise
+        RemoteError if not even the home's settings could be sent.
         """
         try:
             self._send_home()
@@ -124,7 +124,7 @@ class HomeReplica:
 
 
 def _stamps(tenant: Tenant) -> tuple[FileStamp | None, ...]:
-    """Return what changes whenever something is written to a tenant's log or queue."""
+    """Return stamps that change with every write to a tenant's log or queue."""
     files = (tenant.log, tenant.ingest)
     return tuple(
         file_stamp(path.with_name(path.name + suffix)) for path in files for suffix in ("", "-wal")
@@ -132,7 +132,7 @@ def _stamps(tenant: Tenant) -> tuple[FileStamp | None, ...]:
 
 
 def _copy_of_queue(path: Path) -> bytes:
-    """Return a copy of the batches that wait; empty where none does."""
+    """Return a copy of the waiting batches; empty if there are none."""
     queue = QueueFile(path)
     try:
         waiting = queue.read("SELECT count(*) FROM jobs WHERE state != 'done'")[0][0]
@@ -140,7 +140,7 @@ def _copy_of_queue(path: Path) -> bytes:
         queue.close()
     if not waiting:
         return b""
-    from store.maintenance import backup  # with all that builds: few batches ever wait
+    from store.maintenance import backup  # imports all of the build: batches rarely wait
 
     with TemporaryDirectory(prefix="mnemolog-") as folder:
         copy = Path(folder) / path.name

@@ -1,8 +1,8 @@
 """
 Restoring a tenant from its replica, as it was at a moment: the log's own prefix, event for event.
 
-The log tells the moment of each event by its clock, which never goes back in one home. Texts that
-were erased since are not there any more, and stay erased: what erased them comes along.
+The moment of each event is its clock, which never goes back in one home. Texts erased since are
+gone from the replica, and stay erased: the erasing events are restored too.
 """
 
 from collections.abc import Sequence
@@ -32,11 +32,11 @@ from store.replica import parts, replica
 from store.replica.parts import Generation
 from store.replica.remote import Remote
 
-_CLOCK = -2  # its place among a row's columns
+_CLOCK = -2  # its position among a row's columns
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A generation at a remote: since when, which machine wrote it, and how many events it has."""
+    """A generation at a remote: its start, the machine that wrote it, and its number of events."""
 
     id: str
     since: str
@@ -69,11 +69,11 @@ def restore_replica(
     generation: str | None = None,
     replace: bool = False,
 ) -> RestoreReport:
-    """Make a tenant of what its replica held at `until`, microseconds UTC; None: all of it.
+    """Make a tenant from its replica as of `until`, microseconds UTC; None: all of it.
 
-    Of several generations it is the newest that had begun by then, unless one is named. Raise
-    NotFound where there is none, SourceError where it cannot be restored whole, RemoteError where
-    the place does not answer, and what `backup.install` raises.
+    Of several generations, use the newest that had begun by then, unless one is named. Raise
+    NotFound if there is none, SourceError if it cannot be restored whole, RemoteError if the place
+    does not answer, and the errors of `backup.install`.
     """
     chosen = _choose(remote, tenant, until, generation)
 
@@ -84,12 +84,12 @@ def restore_replica(
 
 
 def check_replica(remote: Remote, tenant: str, folder: Path, until: int | None = None) -> Listing:
-    """Return what would be restored, once all of it lies in an empty folder and was proven."""
+    """Return the listing of a restore, after writing it to an empty folder and proving it."""
     return _fill(remote, _choose(remote, tenant, until, None), Tenant(tenant, folder), until)
 
 
 def restore_home_files(remote: Remote, home: Path) -> list[str]:
-    """Write the settings and tokens that a home has none of; return their names."""
+    """Write the settings and tokens that a home lacks; return their names."""
     there = {entry.name for entry in remote.list("home")}
     written = []
     for name in replica.HOME_FILES:
@@ -114,7 +114,7 @@ def _choose(remote: Remote, tenant: str, until: int | None, generation: str | No
 
 
 def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None) -> Listing:
-    """Write a generation's log, and what waited, into an empty folder, and prove both."""
+    """Write a generation's log, and its waiting batches, into an empty folder, and prove both."""
     make_folder(staged.root)
     try:
         with log_file.translate_errors(staged.log), EventLog(staged.log, create=True) as log:
@@ -143,7 +143,7 @@ def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None)
 
 
 class _Restored:
-    """A log that is being restored, up to a moment; what was erased later is kept for the end."""
+    """A log being restored, up to a moment; later erasing events are kept for the end."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -166,7 +166,7 @@ class _Restored:
             self._seq, self.clock = wanted[-1][0], wanted[-1][_CLOCK] or self.clock
 
     def erase(self) -> None:
-        """Append what erased, after that moment, a memory that was there."""
+        """Append the events that erased, after that moment, a restored memory."""
         present = self._log.present_ids([row[4] for row in self._erased])
         rows = [row for row in self._erased if row[4] in present]
         copies.append_rows(

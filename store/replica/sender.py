@@ -1,10 +1,10 @@
 """
 Sender: the rows of a log, sent to a generation at a remote as the log grows.
 
-The log is never held up: it is read as anybody reads it, and what was sent is known by one number.
-Whoever is killed between two steps sends a part again, under the same name. What was erased from
-the log is rewritten there too: a part whose mark is not that of the log's rows is replaced. Small
-parts are merged in time, so that a year of them is no million of files.
+The log is never held up: the sender reads it as any reader does, and one number marks how far it
+has sent. A sender killed between two steps sends a part again, under the same name. Text erased
+from the log is rewritten there too: a part is replaced if its mark differs from that of the log's
+rows. Small parts are merged in time, so that a year does not leave a million files.
 """
 
 import time
@@ -26,11 +26,11 @@ from store.replica.state import State, read_state, write_state
 _MOST_BYTES = 8 << 20  # bodies in a part
 _SMALL = 1 << 20  # bytes: such parts are merged
 _MOST_SMALL = 64
-_HOUR_S = 3_600.0  # between looks whether the log's rows were rewritten
+_HOUR_S = 3_600.0  # between checks for rewritten rows of the log
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What one pass did: events and bytes that were sent, and parts that were replaced."""
+    """The counts of one pass: events and bytes sent, and parts replaced."""
 
     events: int
     bytes: int
@@ -38,10 +38,11 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class LogSender:
-    """One log's rows, as whoever sends them sees it. One thread at a time.
+    """The sender of one log's rows. One thread at a time.
 
-    The generations lie in the folder `top`; the file `state` notes how far this log's is. With
-    `origins` only what was written there and is of use elsewhere is sent (`store.log.copies`).
+    The generations are in the folder `top`; the file `state` notes this log's progress. With
+    `origins` only the events written by those homes and of use elsewhere are sent
+    (`store.log.copies`).
     """
 
     def __init__(
@@ -57,10 +58,10 @@ class LogSender:
         self._looked = 0  # up to which event of the log
 
     def send(self, log: EventLog, about: About, now: int, *, anew: bool = False) -> Sent:
-        """Send what is new, as the home that is told `about`.
+        """Send the new events, as the home described by `about`.
 
         With `anew`, and once an hour, each part is compared with the log. Raise RemoteError, or a
-        LogError; what was sent until then counts.
+        LogError; the parts sent until then count.
         """
         replaced = 0
         is_told = about == self._about
@@ -72,18 +73,18 @@ class LogSender:
         events, size, has_erased = self._send_new(log)
         if has_erased:
             replaced += self._mend(log, now)
-            self._send_new(log)  # where a new generation began
+            self._send_new(log)  # if a new generation began
         self._merge(log)
         return Sent(events, size, replaced)
 
     def is_due(self) -> bool:
-        """Return whether the next pass looks at all that was sent."""
+        """Return True if the next pass compares all parts with the log."""
         is_late = self._at is None or time.monotonic() - self._checked_at > _HOUR_S
         return is_late or read_state(self._file) != self._state
 
     @property
     def generation(self) -> Generation:
-        """The generation that is written; a pass came first."""
+        """The generation being written; requires an earlier pass."""
         assert self._at is not None, "`_join` came first"
         return self._at
 
@@ -92,7 +93,7 @@ class LogSender:
         self._at = self.generation._replace(waiting=tuple(names))
 
     def _join(self, log: EventLog, now: int) -> int:
-        """Find the generation that this log continues, or begin one; return how many parts were
+        """Find the generation that this log continues, or begin one; return the number of parts
         replaced.
         """
         state = read_state(self._file)
@@ -116,18 +117,17 @@ class LogSender:
         return replaced
 
     def _continues(self, log: EventLog, generation: Generation) -> bool:
-        """Return whether a generation is this home's, and a log holds what it ends with: the same
-        event in its place.
+        """Return True if a generation is this home's and the log has its last event in its place.
 
-        Two homes never write one generation: one that was copied to another machine, or restored,
-        begins its own.
+        Two homes never write one generation: a home that was copied to another machine, or
+        restored, begins its own.
         """
         if not generation.parts or not generation.has_about:
             return False
         try:
             about = read_about(self._remote, generation)
         except DamagedPart:
-            return False  # whoever wrote it; ours begins another
+            return False  # another writer's; ours begins a new one
         if not about.is_of(self._about):
             return False
         newest = generation.parts[-1]
@@ -148,9 +148,7 @@ class LogSender:
         self._remote.put(generation.path(parts.ABOUT), msgspec.json.encode(self._about))
 
     def _send_new(self, log: EventLog) -> tuple[int, int, bool]:
-        """Send the events that are not there yet; return how many, their bytes, and whether one
-        erased others.
-        """
+        """Send the new events; return their number, their bytes, and whether one erased others."""
         events = size = 0
         has_erased = False
         head, looked = log.head(), self._looked
@@ -167,11 +165,11 @@ class LogSender:
         return events, size, has_erased
 
     def _mend(self, log: EventLog, now: int) -> int:
-        """Replace the parts that do not say what the log says, and delete what a killed writer
-        left; return how many were replaced.
+        """Replace the parts that differ from the log, and delete the leftovers of killed writers;
+        return the number of parts replaced.
 
-        Where the log lost events that a part holds, that generation stays as it is, and another
-        begins: no replica forgets what its log lost.
+        If the log lost events that a part holds, that generation stays as it is and another begins:
+        a replica keeps the events that its log lost.
         """
         at, mended, gone = self.generation, list[Part](), list(self.generation.others)
         for part in at.parts:
@@ -192,7 +190,7 @@ class LogSender:
         return len(gone) - len(at.others)
 
     def _lost(self, log: EventLog, at: Generation, part: Part) -> bool:
-        """Return whether a part holds an event that the log has no more."""
+        """Return True if a part holds an event that is no longer in the log."""
         seqs = {seq for seq, _ in copies.hashes_between(log, part.first, part.last)}
         try:
             return any(row[0] not in seqs for row in read_part(self._remote, at, part))
@@ -216,9 +214,10 @@ class LogSender:
     def _batches(
         self, log: EventLog, after: int, until: int, looked: int = 0
     ) -> Iterator[tuple[int, Sequence[Row]]]:
-        """Yield rows after a seq, a part's at a time, each with the first seq that is the part's:
-        what the log lost, or keeps to itself, belongs to the part that comes behind it. None of
-        those up to `looked` is to be sent.
+        """Yield rows after a seq, a part's at a time, each with the part's first seq.
+
+        Events that the log lost or keeps to itself belong to the part that follows them. Nothing up
+        to `looked` needs to be sent.
         """
         start = max(after, looked)
         for rows in copies.rows_between(log, start, until, _MOST_BYTES, self._origins):
@@ -232,8 +231,8 @@ class LogSender:
         return part
 
     def _delete(self, gone: Iterable[Part], kept: Iterable[Part]) -> None:
-        """Delete files, but for those that are among the kept ones: by their names, for a remote
-        may hold them in another size than they were given to it.
+        """Delete files except the kept ones, compared by name: a remote may store them in another
+        size than they were sent in.
         """
         names = {part.name for part in gone} - {part.name for part in kept}
         if names:

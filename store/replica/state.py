@@ -1,4 +1,4 @@
-"""What a tenant's folder notes of its replica: where it is, and up to which event it is there."""
+"""A tenant's note of its replica: its location, and the last event sent there."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from store.home.tenant import Tenant
 from store.log import copies
 from store.log.event_log import EventLog
 
-KIND = "replica"  # of a failure that is kept
+KIND = "replica"  # the kind of a failure record
 
 
 class State(msgspec.Struct, frozen=True):
-    """What is noted in a tenant's folder: where its rows are sent, and the last event there."""
+    """The note in a tenant's folder: the destination of its rows, and the last event there."""
 
     url: str
     generation: str
@@ -22,8 +22,8 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a replica is behind: by how many events, and since when the first of them waits
-    (microseconds UTC; None: nothing does).
+    """A replica's lag: the number of events it is behind, and since when the first of them waits
+    (microseconds UTC; None: none waits).
     """
 
     url: str
@@ -32,21 +32,21 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def file_of(tenant: Tenant) -> Path:
-    """Return the file that notes where a tenant's replica is."""
+    """Return the file that notes a tenant's replica."""
     return tenant.root / "replica.json"
 
 
 def read_state(path: Path) -> State | None:
-    """Return what a file notes; None where there is none, or it is unreadable."""
+    """Return the note in a file; None if there is none, or it is unreadable."""
     try:
         return _decoder.decode(path.read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
-        return None  # the remote itself tells it anew
+        return None  # the next pass finds it at the remote
 
 
 def lag(tenant: Tenant, log: EventLog, url: str) -> Lag | None:
-    """Return how far a tenant's replica is behind; None where the settings name no place (`url`)
-    and none was written to by hand. Nothing is asked of the remote.
+    """Return the lag of a tenant's replica; None if the settings name no place (`url`) and none was
+    written to by hand. Does not contact the remote.
     """
     state = read_state(file_of(tenant))
     if state is None or (url and state.url != url):
@@ -58,7 +58,7 @@ def lag(tenant: Tenant, log: EventLog, url: str) -> Lag | None:
 
 
 def stop(tenant: Tenant) -> None:
-    """Note that a tenant has no replica any more; what was sent stays where it is."""
+    """Note that a tenant no longer has a replica; sent files stay where they are."""
     file_of(tenant).unlink(missing_ok=True)
     failures.forget(tenant.root, KIND)
 

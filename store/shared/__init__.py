@@ -1,1 +1,1 @@
-"""What a team shares: memories as files in its repository, read from the checked-out tree."""
+"""A team's memories: shared as files in its repository, read from the checked-out tree."""

@@ -9,8 +9,8 @@ Shared notes: one memory in one Markdown file below `.mnemolog/memory` of a repo
     ---
     We deploy on Mondays, from the release branch.
 
-A file is anybody's who can send a pull request. So it is read within bounds and never followed
-where it leads elsewhere, and what of it is not as above is left out or told as a problem.
+Anybody who can send a pull request can write a file. So it is read within bounds, links out of the
+folder are not followed, and anything else in it is left out or reported as a problem.
 """
 
 import os
@@ -36,14 +36,14 @@ _SIDES = ("context", "action", "result")
 _DEFAULT_KIND = "fact"
 _WORDS, _TAIL = 6, 6  # of a file's name: the first words of the text, the last letters of the id
 _APART = re.compile(r"[^a-z0-9]+")
-_NAME = re.compile(r"[\w.-]{1,100}\.md")  # told beside the text: a name that says more is none
+_NAME = re.compile(r"[\w.-]{1,100}\.md")  # shown beside the text: other names are refused
 
 
 class SharedNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that shares a memory: `path` from the tree's root, `blob` as git names what it says.
+    """A file that shares a memory: `path` from the tree's root, `blob` is git's id of its bytes.
 
-    `created` is microseconds UTC, 0 where the file does not say; `problem` says why it is no
-    memory, "" where it is one.
+    `created` is microseconds UTC, 0 if the file has none; `problem` is the reason it is no memory,
+    "" if it is one.
     """
 
     path: str
@@ -60,19 +60,19 @@ class SharedNote(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> str:
-        """What differs where the file, or what it says, is another."""
+        """A hash that changes with the file's path and bytes."""
         return sha256(f"{self.path}\x00{self.blob}".encode()).hexdigest()[:16]
 
 
 def read_notes(root: Path) -> list[SharedNote]:
-    """Return the notes that a tree holds, by path; those that cannot be read with their problem."""
+    """Return the notes in a tree, by path; unreadable ones with their problem."""
     return [_read(root / FOLDER / name, f"{FOLDER}/{name}") for name, *_ in note_stamps(root)]
 
 
 def note_stamps(root: Path) -> list[tuple[str, int, int, int]]:
-    """Return the names of the files that may be notes, in order, each with what changes with it.
+    """Return the names of possible note files, in order, each with stamps that change with it.
 
-    A folder that is a link, or lies behind one, holds none: it leads elsewhere.
+    A folder that is a link, or is behind one, has none: it leads elsewhere.
     """
     folder = root / FOLDER
     if folder.is_symlink() or folder.parent.is_symlink():
@@ -90,8 +90,8 @@ def note_stamps(root: Path) -> list[tuple[str, int, int, int]]:
 
 
 def parse_note(path: str, data: bytes) -> SharedNote:
-    """Return the note that a file's bytes are."""
-    # with YAML and all that reads other programs' notes: few repositories share any
+    """Return the note in a file's bytes."""
+    # imports YAML and the readers of other programs' notes: few repositories share any
     from store.importers.memory_store import front_moment, split_note, word_list, words
 
     blob = blob_of(data)
@@ -107,7 +107,7 @@ def parse_note(path: str, data: bytes) -> SharedNote:
         path=path,
         blob=blob,
         id=words(fields, "id"),
-        # a person's own words are nobody's to put into a file
+        # a file may not claim to be a person's own words
         kind=kind if kind in RECORDED_KINDS and kind != STATEMENT else _DEFAULT_KIND,
         content=content,
         created=max(0, front_moment(fields.get("created"))),
@@ -129,10 +129,10 @@ def blob_of(data: bytes) -> str:
 
 
 def write_note(root: Path, memory: Memory) -> Path:
-    """Share a memory: write its file, in the place of one that shares it already; return its path.
+    """Share a memory: write its file, or replace the one that shares it already; return its path.
 
-    Raise InvalidInput for one that is not to be shared, Conflict for another file of that name, or
-    a link that leads elsewhere.
+    Raise InvalidInput if it may not be shared, Conflict for another file of that name, or a link
+    that leads elsewhere.
     """
     _check_shareable(memory)
     data = format_note(memory)
@@ -151,7 +151,7 @@ def write_note(root: Path, memory: Memory) -> Path:
 
 def find_note(root: Path, id_: str) -> SharedNote | None:
     """Return the note that shares a memory, by its id or the beginning of it, or by its path; None
-    where there is none, or more than one.
+    if there is none, or more than one.
     """
     notes = [note for note in read_notes(root) if note.path == id_ or note.id.startswith(id_)]
     return notes[0] if id_ and len(notes) == 1 else None

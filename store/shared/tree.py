@@ -2,13 +2,13 @@
 Trees: the notes that the work tree of a directory shares, as recall reads them.
 
 Each version of each file is recorded once in the log, as a memory of a project of its own
-(`SHARED`), which nobody sees but who names it. Who asks from a directory names those that its tree
-holds at this moment: so what is told follows the branch that is checked out, in two work trees at
-once, without a word in the log.
+(`SHARED`), which is visible only to queries that name it. A query from a directory names those in
+its tree at this moment: so recall follows the checked-out branch, in two work trees at once,
+without an event in the log.
 
-What a file says is quoted, as the word of a tool, and never a rule: anybody may send a pull
-request. Where the user trusts the repository, what its remote's default branch holds too has the
-trust of an agent: it was reviewed.
+A file's text is quoted with the trust of a tool, and never a rule: anybody may send a pull request.
+If the user trusts the repository, files that are also in its remote's default branch have the trust
+of an agent: they were reviewed.
 """
 
 import time
@@ -30,7 +30,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.shared.notes import FOLDER, SharedNote, note_stamps, read_notes
 
-_KEPT_S = 10  # what a remote's branch holds is looked up this often
+_KEPT_S = 10  # the remote branch's notes are looked up this often
 _KEPT = 32  # trees
 _DEFAULT_BRANCHES = (
     "refs/remotes/origin/HEAD",
@@ -40,7 +40,7 @@ _DEFAULT_BRANCHES = (
 
 
 class TreeNote(NamedTuple):
-    """A note of a tree, whether it was reviewed; the project and id of its memory in the log."""
+    """A note of a tree, and `is_reviewed`; the project and id of its memory in the log."""
 
     note: SharedNote
     is_reviewed: bool
@@ -49,7 +49,7 @@ class TreeNote(NamedTuple):
 
 
 class SharedTrees:
-    """The trees that were asked for of late. Threads may share it."""
+    """The recently queried trees. Threads may share it."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -59,7 +59,7 @@ class SharedTrees:
 
     def scopes(self, log: EventLog, cwd: str | None, now: int) -> tuple[str, ...]:
         """Return the projects of the notes that the tree of a directory shares, each recorded in
-        the log; none outside a repository, or where the log takes no more.
+        the log; none outside a repository, or if the log cannot be written.
         """
         notes = self.notes(cwd)
         if not notes:
@@ -76,7 +76,7 @@ class SharedTrees:
             root = git_root(Path(cwd)) if cwd is not None else None
             if root is None or not (root / FOLDER).is_dir():
                 return ()
-        except (OSError, ValueError):  # no path, or not ours to look at
+        except (OSError, ValueError):  # no path, or not readable by us
             return ()
         stamps = tuple(note_stamps(root))
         agreed = file_stamp(projects.consents_file(self._home))
@@ -101,7 +101,7 @@ class SharedTrees:
 
 
 def tree_notes(home: Path, root: Path) -> Iterator[TreeNote]:
-    """Yield the notes of a tree, by path; what the user trusts is known from the home."""
+    """Yield the notes of a tree, by path; the home has the user's consents."""
     project = project_of(root)
     if project is None:
         return
@@ -115,16 +115,16 @@ def tree_notes(home: Path, root: Path) -> Iterator[TreeNote]:
 
 
 def _trusts(home: Path, root: Path) -> bool:
-    """Return whether the user trusts what the default branch of a repository shares."""
+    """Return True if the user trusts the notes in the default branch of a repository."""
     try:
         return projects.trusts_notes(home, root)
-    except ConfigError:  # consents that cannot be read trust nobody; the hooks' settings say why
+    except ConfigError:  # unreadable consents trust no repository; the hooks' settings report why
         return False
 
 
 def notes_at(root: Path, ref: str) -> dict[str, str]:
-    """Return path and blob of the notes that a commit or branch holds; raise SourceError, or
-    InvalidInput for what git would take for an option.
+    """Return path and blob of the notes in a commit or branch; raise SourceError, or InvalidInput
+    for a ref that git would take for an option.
     """
     if ref.startswith("-"):
         raise InvalidInput(f"{ref!r} is no branch or commit: name one, such as origin/main")
@@ -134,13 +134,13 @@ def notes_at(root: Path, ref: str) -> dict[str, str]:
 
 
 def note_at(root: Path, ref: str, path: str) -> bytes:
-    """Return what a note said in a commit or branch; raise SourceError."""
+    """Return a note's bytes in a commit or branch; raise SourceError."""
     with git_fields(root, ["cat-file", "blob", f"{ref}:{path}"]) as fields:
         return "\x00".join(fields).encode()
 
 
 def _reviewed(root: Path) -> frozenset[tuple[str, str]]:
-    """Return path and blob of the notes that the remote's default branch holds."""
+    """Return path and blob of the notes in the remote's default branch."""
     for ref in _DEFAULT_BRANCHES:
         try:
             return frozenset(notes_at(root, ref).items())
@@ -150,7 +150,7 @@ def _reviewed(root: Path) -> frozenset[tuple[str, str]]:
 
 
 def _events(tree_note: TreeNote, now: int) -> Iterator[Event]:
-    """Yield the event that records a note; none of one that is worth no memory."""
+    """Yield the event that records a note; none if the note makes no memory."""
     note = tree_note.note
     draft = Draft(
         id=tree_note.id,

@@ -1,5 +1,5 @@
 """
-Manifest: which snapshots belong together, were checked, and are served.
+Manifest: which snapshots belong together, were checked, and are published.
 
 Publishing writes `manifests/<n>.json` and then replaces `HEAD`, which names it and its hash.
 Readers start here and nowhere else. A few older manifests are kept, so that a reader whose newest
@@ -26,24 +26,24 @@ from store.snapshots.snapshot import SnapshotRef
 
 KEEP = 3  # manifests, the current one included
 KEEP_OTHER_US = 7 * 86_400_000_000  # the last one of another embedder: a week
-CANARIES = "canaries"  # the check that asks recall itself
-# the checks that ask what was recalled before
+CANARIES = "canaries"  # the check that queries recall itself
+# the checks that repeat past queries
 PAST_ANSWERS, NEWCOMERS = "past_answers", "newcomers"
-ONLY_VISIBLE = "only_visible"  # the one that asks for what nobody may see
-SAME_MODEL = "same_model"  # the one that embeds some texts again
-UPGRADE = "upgrade"  # the one that compares with what other code of ours answered
-SETTINGS = "settings"  # the one that judges what somebody changed in config.toml by hand
-EXPECTED = "expected"  # the one that asks the questions people pinned
+ONLY_VISIBLE = "only_visible"  # the check that queries for hidden memories
+SAME_MODEL = "same_model"  # the check that embeds some texts again
+UPGRADE = "upgrade"  # the check that compares with the answers of another mnemolog version
+SETTINGS = "settings"  # the check that judges edits of config.toml by hand
+EXPECTED = "expected"  # the check that asks the questions people pinned
 
 
 Moment = Annotated[int, Meta(ge=EARLIEST, le=LATEST)]  # microseconds UTC
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """What one audit said of a candidate, and what to do where it failed.
+    """The result of one audit of a candidate, and the advice if it failed.
 
     `memories` are the ids of the first few it fails on, `alone` of all it fails on by themselves:
-    without them it would pass. One that only `warns` does not keep the candidate from being
+    without them it would pass. A result that only `warns` does not keep the candidate from being
     published.
     """
 
@@ -59,19 +59,19 @@ class CheckResult(msgspec.Struct, frozen=True):
 
     @property
     def stops(self) -> bool:
-        """Whether the candidate must not be published."""
+        """True if the candidate must not be published."""
         return not self.passed and not self.warns
 
     @property
     def reason(self) -> str:
-        """What it said, and the cure."""
+        """The detail, and the cure."""
         return f"{self.detail}. {self.cure}" if self.cure else self.detail
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """A published set of snapshots. `at` is microseconds UTC, `watermark` that of the memories.
 
-    `moment` is the time of the log there; 0 in one of an earlier version.
+    `moment` is the time of the log there; 0 in a manifest of an earlier version.
     """
 
     number: Count
@@ -86,7 +86,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def age_reference(self) -> int:
-        """The time to which recall counts ages: an earlier version took that of publication."""
+        """The reference time for ages in recall; an earlier version used that of publication."""
         return self.moment or self.at
 
     @property
@@ -95,7 +95,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def missing_vectors(self) -> int:
-        """How many texts are waiting for a vector."""
+        """The number of texts waiting for a vector."""
         return sum(ref.missing for ref in self.projections.values())
 
     @property
@@ -104,7 +104,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why the newest build was not published."""
+    """The reason the newest build was not published."""
 
     at: Moment
     watermark: Count
@@ -120,17 +120,17 @@ class _Head(msgspec.Struct, frozen=True):
     sha256: str
 
 
-# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+# made once, before there are threads: msgspec 0.22 crashes if two meet a type for the first time
 _decoder = msgspec.json.Decoder(Manifest)
 _head_decoder = msgspec.json.Decoder(_Head)
-# what is no JSON, no text, not of these types, or nested so deeply that reading it ends
+# the errors of reading data that is no JSON, no text, of other types, or nested too deeply
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def current(tenant: Tenant) -> Manifest:
     """Return the manifest that HEAD names.
 
-    Raise NoManifest before the first build, SnapshotDamaged where HEAD or its manifest is broken.
+    Raise NoManifest before the first build, SnapshotDamaged if HEAD or its manifest is broken.
     """
     head = _head(tenant)
     manifest, digest = _load(tenant, head.number)
@@ -142,7 +142,7 @@ def current(tenant: Tenant) -> Manifest:
 
 
 def list_manifests(tenant: Tenant) -> Iterator[Manifest]:
-    """Yield every manifest that can be read, newest first; not one that HEAD says was another."""
+    """Yield every readable manifest, newest first, except one that does not match HEAD's hash."""
     try:
         head = _head(tenant)
     except SnapshotError:
@@ -168,7 +168,7 @@ def publish(tenant: Tenant, candidate: Manifest) -> Manifest:
 
 
 def refuse(tenant: Tenant, refusal: Refusal) -> None:
-    """Keep the reason beside the last good manifest, for `status` and `doctor`."""
+    """Store the reason beside the last good manifest, for `status` and `doctor`."""
     replace_file(tenant.refusals, msgspec.json.encode(refusal))
 
 
@@ -182,12 +182,12 @@ def last_refusal(tenant: Tenant) -> Refusal | None:
 def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
     """Drop all but the newest `keep` manifests, and every file that none of them names.
 
-    Where more than one is kept, so is the newest of another embedder, for a week. Return the paths
-    of the files dropped. On Windows a mapped file cannot be deleted: it is left for the next time.
+    If more than one is kept, so is the newest of another embedder, for a week. Return the paths of
+    the files dropped. On Windows a mapped file cannot be deleted: it is left for the next time.
     Call it only while holding the tenant's build lock.
     """
     sweep(tenant.manifests, older_than_s=0.0)
-    # nothing is fsynced: what comes back with a power cut goes with the next build
+    # no fsync: files that come back after a power cut are dropped by the next build
     numbers = _numbers(tenant)[:keep]
     if keep > 1 and (other := _of_another_embedder(tenant)) is not None:
         numbers.append(other.number)
@@ -231,7 +231,7 @@ def _path(tenant: Tenant, number: int) -> Path:
 
 
 def _numbers(tenant: Tenant) -> list[int]:
-    """Return the numbers of the manifests there are, newest first."""
+    """Return the numbers of the existing manifests, newest first."""
     if not tenant.manifests.is_dir():
         return []
     stems = (path.stem for path in tenant.manifests.glob("*.json"))

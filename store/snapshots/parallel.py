@@ -1,5 +1,6 @@
 """
-Parallel work: one function over many items in processes, for what Python's lock keeps on one core.
+Parallel work: one function over many items in processes, for work that Python's lock keeps on one
+core.
 
 Processes are spawned, not forked: a fork of a process with threads may hang, and Windows has none.
 They start when there is first something to do for them, and cost some 0.5 s each.
@@ -30,9 +31,9 @@ class Workers:
         self._count = os.cpu_count() or 1
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield the results in order; only a few items more than processors are under way.
+        """Yield the results in order; keep only a few more items than processors in progress.
 
-        A function that fails raises here. A single item is worked on in this process.
+        A function that fails raises here. A single item is processed in this process.
         """
         rest = iter(items)
         first = list(islice(rest, 2))
@@ -40,7 +41,7 @@ class Workers:
             yield from map(function, [*first, *rest])
             return
         if self._pool is None:
-            # the server imports builds and never runs one: it goes without these
+            # the server imports builds and never runs one: do not import these there
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
 
@@ -61,7 +62,7 @@ class Workers:
 
 @contextmanager
 def workers() -> Iterator[Workers]:
-    """Give a pool of processes that ends with the block."""
+    """Yield a pool of processes that ends with the block."""
     pool = Workers()
     try:
         yield pool
@@ -70,7 +71,7 @@ def workers() -> Iterator[Workers]:
 
 
 def pack_table(table: pa.Table) -> pa.Buffer:
-    """Return a table as bytes that another process can read; a slice's alone, not its whole."""
+    """Return a table as bytes that another process can read; of a slice only its own rows."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -5,7 +5,7 @@ The law, tested for every one of them: `build(inputs, previous) == build(inputs,
 may only make a build cheaper. A build uses no file, clock, network or chance; a projection that
 needs a model gets the embedder as an argument when it is made.
 
-A table lies in parts: runs of its rows that are made, stored and shared as one. What did not change
+A table consists of parts: runs of its rows that are made, stored and shared as one. A run unchanged
 since an earlier build is that build's part. Where one part ends and the next begins must follow
 from the rows, never from the order of builds: the digest of a table is that of its parts' digests.
 """
@@ -30,14 +30,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-# what a file of ours may say, whoever wrote it: nothing that no build counts up to
+# the range of a count in our files, which others may have written: no build counts beyond it
 Count = Annotated[int, Meta(ge=0, le=2**62)]
-# below the snapshots folder and in no other, whatever a system takes for a separator
+# below the snapshots folder and in no other, whatever separators a system accepts
 PartPath = Annotated[str, Meta(pattern=r"^[a-z_]+/[0-9A-Za-z_-]+\.arrow$")]
 
 
 class PartFile(msgspec.Struct, frozen=True):
-    """Where a part lies, below the snapshots folder, and what its file was when it was written.
+    """A part's file: its path below the snapshots folder, and its state when it was written.
 
     `digest` is of the rows, `sha256` of the file; `modified` is the file's time in nanoseconds.
     """
@@ -52,9 +52,9 @@ class PartFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a table, in one chunk; `file` says where they lie, None: nowhere yet.
+    """Some rows of a table, in one chunk; `file` is where they are stored, None: nowhere yet.
 
-    Asking for the table of one that lies in a file may raise SnapshotDamaged.
+    Reading the table of a stored part may raise SnapshotDamaged.
     """
 
     load: Callable[[], pa.Table]
@@ -72,7 +72,7 @@ class Part:
 
     @cached_property
     def digest(self) -> str:
-        """Return the hex SHA-256 of the rows: the same for equal rows however they lie."""
+        """The hex SHA-256 of the rows: the same for equal rows in any memory layout."""
         return self.file.digest if self.file else _digest(self.table)
 
     @property
@@ -81,7 +81,7 @@ class Part:
 
 
 class Built(Mapping[str, pa.Table]):
-    """The tables of a projection, each with its `parts`, opened when they are asked for."""
+    """The tables of a projection, each with its `parts`, opened on demand."""
 
     def __init__(
         self, schemas: Mapping[str, pa.Schema], parts: Mapping[str, Sequence[Part]]
@@ -114,15 +114,15 @@ class Built(Mapping[str, pa.Table]):
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many rows each table has; no part is opened for it."""
+        """The number of rows of each table; opens no part."""
         return {name: sum(part.rows for part in parts) for name, parts in self.parts.items()}
 
 
-Made = Mapping[str, pa.Table | Sequence[Part]]  # what a build returns: a table is one new part
+Made = Mapping[str, pa.Table | Sequence[Part]]  # the result of a build: a table is one new part
 
 
 class Keep(Protocol):
-    """Puts a part of a table away as soon as it is made, so that a build holds few in memory."""
+    """Stores a part of a table as soon as it is made, so that a build holds few in memory."""
 
     def __call__(self, name: str, table: pa.Table, /) -> Part: ...
 
@@ -134,7 +134,7 @@ class Mapper(Protocol):
 
 
 class Journal(Protocol):
-    """Keeps what a slow step made, batch by batch: a build that was ended goes on where it was."""
+    """Stores the results of a slow step, batch by batch: an interrupted build can resume."""
 
     def read(self) -> Iterable[pa.Table]: ...
 
@@ -153,11 +153,11 @@ _NO_JOURNAL = _NoJournal()
 
 
 class _Hash(Protocol):
-    def update(self, data: Any, /) -> None: ...  # what has a buffer of bytes
+    def update(self, data: Any, /) -> None: ...  # any object with a buffer of bytes
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """What a build may look at: the log up to the watermark, and the projections it named."""
+    """The inputs of a build: the log up to the watermark, and the projections it named."""
 
     watermark: int
     read: Callable[[int], Iterator[Event]]  # events after a seq and up to the watermark, in order
@@ -166,13 +166,13 @@ class Inputs(msgspec.Struct, frozen=True):
     map: Mapper = map
     journal: Journal = _NO_JOURNAL
     report: Callable[[int, int], None] = lambda done, total: None  # of a long step, as it goes on
-    # memories that events after a seq are about and that the order of arrival would give other rows
+    # memories of events after a seq whose rows would differ by the order of arrival
     late: Callable[[int], Sequence[str]] = lambda after: ()
     about: Callable[[Sequence[str]], Sequence[Event]] = lambda ids: ()  # in the order of all homes
 
 
 class Previous(msgspec.Struct, frozen=True):
-    """The same projection's tables as an earlier build of the same version left them."""
+    """The tables of the same projection from an earlier build of the same version."""
 
     watermark: int
     tables: Built
@@ -182,12 +182,13 @@ Build = Callable[[Inputs, Previous | None], Made]
 
 
 class Projection(msgspec.Struct, frozen=True):
-    """`inputs` names what `build` looks at: "log", or other projections. `schemas` names the tables
-    `build` returns; those `for_builds` are read by the next build alone, never by recall.
+    """A projection's name, version, inputs and build function.
 
-    `version` is raised whenever the same log would give other rows; it may be any text that names
-    what the rows depend on beside the log (a model, a tokenizer). One that `grows` can go on only
-    from fewer memories than there are now, and is built anew where an undone plan took some out.
+    `inputs` names the sources of `build`: "log", or other projections. `schemas` names the tables
+    `build` returns; those `for_builds` are read by the next build alone, never by recall. `version`
+    is raised whenever the same log would give other rows; it may be any text that names the rows'
+    dependencies beside the log (a model, a tokenizer). A projection that `grows` can continue only
+    from fewer memories than there are now, and is built anew if an undone plan removed some.
     """
 
     name: str
@@ -200,7 +201,7 @@ class Projection(msgspec.Struct, frozen=True):
 
 
 def build_checked(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:
-    """Return the projection's tables, each new part held to its declared schema."""
+    """Return the projection's tables, each new part checked against its declared schema."""
     made = projection.build(inputs, previous)
     if made.keys() != projection.schemas.keys():
         raise TypeError(f"{projection.name} built {sorted(made)}, not {sorted(projection.schemas)}")
@@ -215,9 +216,9 @@ def build_checked(projection: Projection, inputs: Inputs, previous: Previous | N
 
 
 def digest(tables: Tables) -> str:
-    """Return the hex SHA-256 of the rows: the same for equal rows however they lie in memory.
+    """Return the hex SHA-256 of the rows: the same for equal rows in any memory layout.
 
-    A table that is in parts counts as its parts, any other as one.
+    A table in parts counts as its parts, any other as one.
     """
     total = sha256()
     for name in sorted(tables):
@@ -241,7 +242,7 @@ def _digest(table: pa.Table) -> str:
 
 
 def _update(total: _Hash, array: pa.Array) -> None:
-    """Feed an array's values and its nulls, free of offsets, padding and what lies under nulls."""
+    """Feed an array's values and its nulls, without offsets, padding and the bytes under nulls."""
     import pyarrow.compute as pc  # takes longer to import than pyarrow: the server needs none of it
 
     if pa.types.is_dictionary(array.type):
@@ -281,7 +282,7 @@ def _update(total: _Hash, array: pa.Array) -> None:
 
 
 def column_view(table: pa.Table, name: str) -> npt.NDArray[Any]:
-    """Return a column without nulls as numpy, into the mapped file where it is one."""
+    """Return a column without nulls as numpy, as a view into the file if it is mapped."""
     view: npt.NDArray[Any] = column_array(table, name).to_numpy(zero_copy_only=True)
     return view
 
@@ -295,7 +296,7 @@ def column_array(table: pa.Table, name: str) -> pa.Array:
 
 
 def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
-    """Return some rows, given ascending; only these are copied, none where they are one run."""
+    """Return some rows, given ascending; copies only these, and nothing if they are one run."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
     batches, start = [], 0

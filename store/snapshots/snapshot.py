@@ -2,9 +2,10 @@
 A snapshot: one projection's tables frozen on disk, in immutable files that are fsynced and hashed.
 
 Each part of a table is an Arrow IPC file of its own, which the snapshots of several builds may
-share. A file is written under a passing name, fsynced and renamed; a snapshot's reference names its
-files and is itself no file, so only what a manifest names is ever read. Nothing on the way notices
-a flipped bit by itself: every file is hashed when it is written, and again by who must be sure.
+share. A file is written under a temporary name, fsynced and renamed; a snapshot's reference names
+its files and is itself no file, so only files named by a manifest are ever read. A flipped bit goes
+unnoticed by the layers below: every file is hashed when it is written, and again by callers that
+must be sure.
 """
 
 import os
@@ -29,10 +30,9 @@ _CHUNK = 4 << 20
 
 
 class SnapshotRef(msgspec.Struct, frozen=True):
-    """Where a snapshot lies and what it holds, as the manifest says it.
+    """A snapshot's files and contents, as recorded in the manifest.
 
-    `inputs` says what it was made from: the log's watermark, other projections' digests. `parts`
-    are by table.
+    `inputs` are its sources: the log's watermark, other projections' digests. `parts` are by table.
     """
 
     projection: str
@@ -57,7 +57,7 @@ class SnapshotRef(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> int:
-        """How many rows it lacks, because what makes them did not answer; its table lists them."""
+        """The number of rows it lacks because their model did not answer; its table lists them."""
         return self.rows.get("missing", 0)
 
 
@@ -69,9 +69,9 @@ def write(
     tables: Built,
     seconds: float,
 ) -> tuple[SnapshotRef, Built]:
-    """Freeze tables under `root`; return the reference that a manifest keeps, and them as they lie.
+    """Freeze tables under `root`; return the reference for the manifest, and the stored tables.
 
-    Parts that lie there already are only named.
+    Parts that are already stored are only referenced.
     """
     lying = {
         name: [part if part.file else keep(root, projection, name, part.table) for part in parts]
@@ -92,7 +92,7 @@ def write(
 def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part:
     """Write a table's rows as one part of the projection's table `name`; return it, mapped.
 
-    It takes a new file: one of the same rows that is there may be damaged.
+    It always writes a new file: an existing one with the same rows may be damaged.
     """
     part = Part.of(table)
     if not part.table.schema.equals(projection.schemas[name]):
@@ -134,10 +134,10 @@ def read(
     check: bool = True,
     validate: bool = True,
 ) -> Built:
-    """Return a snapshot's tables, each part checked and mapped when first asked for.
+    """Return a snapshot's tables, each part checked and mapped on first access.
 
-    Asking for a table raises SnapshotDamaged, naming the file, where it is not what was written.
-    What was not hashed is to be validated: an offset out of the file would end the process.
+    Accessing a table raises SnapshotDamaged, naming the file, if it differs from the written one.
+    Validate unhashed files: an offset beyond the file would crash the process.
     """
 
     def loader(file: PartFile, schema: pa.Schema) -> Callable[[], pa.Table]:
@@ -164,16 +164,16 @@ def verify(root: Path, ref: SnapshotRef) -> None:
 
 
 def glance(root: Path, ref: SnapshotRef) -> None:
-    """Check that nobody wrote to a file since: its length and time, its hash where these differ.
+    """Check that no file was written to since: its length and time, and its hash if these differ.
 
-    Raise SnapshotDamaged at the first that is not what was written. What the disk itself did to
-    the bytes is for `verify` to find.
+    Raise SnapshotDamaged at the first that differs from the written one. Damage by the disk itself
+    is for `verify` to find.
     """
     _check(root, ref.files, _problem_at_a_glance)
 
 
 def is_doubted(root: Path, ref: SnapshotRef) -> bool:
-    """Whether a file is not as old as it was written, or not there."""
+    """Return True if a file has another time than when it was written, or is missing."""
     try:
         return any((root / file.path).stat().st_mtime_ns != file.modified for file in ref.files)
     except OSError:
@@ -181,9 +181,9 @@ def is_doubted(root: Path, ref: SnapshotRef) -> bool:
 
 
 def hashing(root: Path, file: PartFile) -> Iterator[int]:
-    """Hash a file piece by piece, yielding the bytes of each: to be done a little at a time.
+    """Hash a file piece by piece, yielding the size of each in bytes, so that callers can pause.
 
-    Raise SnapshotDamaged at the end where the file is not what was written.
+    Raise SnapshotDamaged at the end if the file differs from the written one.
     """
     path, total, size = root / file.path, sha256(), 0
     try:
@@ -201,8 +201,8 @@ def hashing(root: Path, file: PartFile) -> Iterator[int]:
 
 
 def doubt(root: Path, file: PartFile) -> None:
-    """Have every later glance hash a file that was found damaged, a build's too."""
-    with suppress(OSError):  # gone, or not ours to change: who found it keeps that in mind
+    """Make every later glance, also a build's, hash a file that was found damaged."""
+    with suppress(OSError):  # gone, or not ours to change: the caller remembers the damage
         os.utime(root / file.path)
 
 
@@ -247,7 +247,7 @@ def _read(path: Path, *, validate: bool) -> pa.Table:
     """Return a table whose columns point into the mapped file; nothing is copied."""
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        if validate:  # numbers cost nothing to look through, and a million short texts 4 ms
+        if validate:  # free for numbers; a million short texts take 4 ms
             table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError) as error:
         raise _damage(f"{path}: {error}") from error

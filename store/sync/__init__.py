@@ -1,1 +1,1 @@
-"""Sync: one memory on all of a person's machines, by way of a place that none of them trusts."""
+"""Sync: one memory on all of a person's machines, through a place that none of them trusts."""

@@ -1,9 +1,9 @@
 """
 A git remote as a place: files on refs of their own, beside any branches and without a history.
 
-What a machine sends lies in the tree of one commit without parents, `refs/mnemolog/GENERATION`,
-which that machine alone moves: nothing has to be merged, and no clone fetches it unless it asks.
-A bare repository of ours beside the log keeps what was fetched.
+A machine's files are in the tree of one commit without parents, `refs/mnemolog/GENERATION`, which
+that machine alone moves: nothing has to be merged, and clones do not fetch it by default. A bare
+repository of ours beside the log keeps the fetched files.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ from store.replica.remote import Entry
 
 PREFIX = "git+"
 _REFS = "refs/mnemolog/"
-_TOP = "place"  # the ref of what lies in no folder
+_TOP = "place"  # the ref of files in no folder
 _WAIT_S = 60.0
 _AUTHOR = "mnemolog"
 _ENVIRONMENT = {
@@ -35,7 +35,7 @@ def is_git(url: str) -> bool:
 
 
 class GitRemote:
-    """The files on our refs of a git remote; `cache` is the folder of a repository of ours."""
+    """The files on our refs of a git remote; `cache` is the folder of our repository."""
 
     def __init__(self, url: str, cache: Path) -> None:
         self.url = url
@@ -70,7 +70,7 @@ class GitRemote:
             by_ref.setdefault(_ref_of(name), {})[name] = None
         for ref, changes in by_ref.items():
             self._change(ref, changes)
-        if by_ref:  # what is deleted there is to be gone here too
+        if by_ref:  # files deleted there must go here too
             self._git("gc", "--quiet", "--prune=now")
 
     def _change(self, ref: str, changes: Mapping[str, str | None]) -> None:
@@ -99,7 +99,7 @@ class GitRemote:
     def _git(
         self, *words: str, stdin: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> bytes:
-        """Return what git prints; raise RemoteError where it fails."""
+        """Return git's output; raise RemoteError if it fails."""
         try:
             process = subprocess.run(
                 ["git", f"--git-dir={self._cache}", *words],

@@ -1,13 +1,13 @@
 """
-Membership: what a tenant's folder notes of the place that its machines sync through.
+Membership: the files in a tenant's folder about the place that its machines sync through.
 
-    sync/place.json   which place, and who this machine is there
-    sync/key          what the files there are sealed with
+    sync/place.json   the place, and this machine's identity there
+    sync/key          the key that the files there are sealed with
     sync/sent.json    how far this machine's own events are there
     sync/heard.json   how far each other machine's are here
-    sync/git          what was fetched, where the place is a git remote
+    sync/git          the fetched files, if the place is a git remote
 
-No backup, export or replica holds any of it: what is restored elsewhere is a machine of its own.
+No backup, export or replica contains these: a tenant restored elsewhere is a machine of its own.
 """
 
 import shutil
@@ -27,12 +27,12 @@ from store.replica.state import read_state
 T = TypeVar("T")
 # since which clock the newest event of each other home, by its clock, was known; the oldest first
 Knowledge = tuple[tuple[int, dict[str, int]], ...]
-KIND = "sync"  # of a failure that is kept
+KIND = "sync"  # the kind of a failure record
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a tenant is synced, and who this machine is there. `adopted` are homes that are no more
-    and whose events this one sends.
+    """The place where a tenant is synced, and this machine's identity there. `adopted` are homes
+    that no longer exist and whose events this one sends.
     """
 
     url: str
@@ -43,8 +43,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Another machine's generation: how far its events are here, its name, its newest event's
-    clock (microseconds), its home, and what it knew (`store.replica.parts.About`).
+    """Another machine's generation: how far its events are here, its name, its newest event's clock
+    (microseconds), its home, and its knowledge (`store.replica.parts.About`).
     """
 
     seq: int
@@ -55,9 +55,11 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What came from other machines, by generation. `to_erase` are memories that one of them erased
-    and that may still have words here. `at` is when all was well last, microseconds UTC; `knew` is
-    what this machine says it knew.
+    """The events received from other machines, by generation.
+
+    `to_erase` are memories that another machine erased and whose words may still be here. `at` is
+    the last time all was well, microseconds UTC; `knew` is this machine's own knowledge as it
+    reports it.
     """
 
     machines: dict[str, Machine] = {}
@@ -67,9 +69,9 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tenant's sync stands: through which place, as which machine, when all was well last
-    (microseconds UTC; 0: never), how many events wait to be sent, and what came from the others,
-    the newest first, by generation.
+    """The state of a tenant's sync: the place, this machine's name, the last time all was well
+    (microseconds UTC; 0: never), the number of events waiting to be sent, and the other machines'
+    generations, the newest first.
     """
 
     url: str
@@ -81,11 +83,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def standing(tenant: Tenant, log: EventLog) -> Standing | None:
-    """Return how a tenant's sync stands; None where it has none. Nothing is asked of the place."""
+    """Return the state of a tenant's sync; None if it has none. Does not contact the place."""
     if (place := read_place(tenant)) is None:
         return None
     heard, sent = read_heard(tenant), read_state(sent_file(tenant))
-    homes = (own_home(tenant, heard.at), *place.adopted)  # made when it joined
+    homes = (own_home(tenant, heard.at), *place.adopted)  # the id was made when it joined
     machines = sorted(heard.machines.items(), key=lambda pair: -pair[1].clock)
     return Standing(
         url=place.url,
@@ -98,7 +100,7 @@ def standing(tenant: Tenant, log: EventLog) -> Standing | None:
 
 
 def own_home(tenant: Tenant, now: int) -> str:
-    """Return the id of a tenant's home, made where there is none yet."""
+    """Return the id of a tenant's home, made if there is none yet."""
     return read_or_make_origin(tenant.root.parent.parent, now)
 
 
@@ -111,12 +113,12 @@ def sent_file(tenant: Tenant) -> Path:
 
 
 def read_place(tenant: Tenant) -> Place | None:
-    """Return where a tenant is synced; None where it is not."""
+    """Return the place where a tenant is synced; None if it is not."""
     return _read(folder_of(tenant) / "place.json", Place)
 
 
 def read_key(tenant: Tenant, place: Place) -> bytes:
-    """Return the key of a place; raise ConfigError where there is none."""
+    """Return the key of a place; raise ConfigError if there is none."""
     try:
         return (folder_of(tenant) / "key").read_bytes()
     except OSError as error:
@@ -126,12 +128,12 @@ def read_key(tenant: Tenant, place: Place) -> bytes:
 
 
 def read_heard(tenant: Tenant) -> Heard:
-    """Return what came from other machines. What cannot be read is heard again."""
+    """Return the state of the other machines; if it is unreadable, all is received again."""
     return _read(folder_of(tenant) / "heard.json", Heard) or Heard()
 
 
 def join(tenant: Tenant, place: Place, key: bytes) -> None:
-    """Note where a tenant is synced from now on; what was noted before is forgotten."""
+    """Record the place where a tenant is synced from now on; an earlier one is dropped."""
     leave(tenant)
     make_folder(folder_of(tenant))
     replace_file(folder_of(tenant) / "key", key)
@@ -139,7 +141,7 @@ def join(tenant: Tenant, place: Place, key: bytes) -> None:
 
 
 def leave(tenant: Tenant) -> None:
-    """Note that a tenant is synced no more."""
+    """Delete a tenant's sync files: it is no longer synced."""
     if folder_of(tenant).exists():
         (folder_of(tenant) / "place.json").unlink(missing_ok=True)
         shutil.rmtree(folder_of(tenant))

@@ -1,5 +1,5 @@
 """
-Sealed: a remote whose files only those can read who have the key of the person's machines.
+Sealed: a remote whose files can be read only with the key of the person's machines.
 
 Each file is encrypted with ChaCha20-Poly1305 (RFC 8439) and bound to its own name, so a file that
 was changed, cut, put under another's name or written without the key is refused, not read. Names
@@ -19,7 +19,7 @@ _MARK = b"MNS1"
 _NONCE = 12  # bytes; random: a key would seal 2**32 files before two were likely to share one
 _KEY, _CHECK = 32, 3  # bytes
 _PREFIX = "mnemolog-key-"
-_FIRST = "sync.json"  # of a place that was begun; who cannot open it has another key
+_FIRST = "sync.json"  # of a place that was begun; a machine that cannot open it has another key
 _FORMAT = b'{"format":1}'
 _GROUP = 7  # letters of a written key
 
@@ -35,7 +35,7 @@ def write_key(key: bytes) -> str:
 
 
 def read_key(text: str) -> bytes:
-    """Return the key that a person gave; raise InvalidInput where it has a typing error."""
+    """Return the key that a person gave; raise InvalidInput if it has a typing error."""
     letters = text.strip().lower().removeprefix(_PREFIX).replace("-", "").replace(" ", "")
     try:
         data = b32decode(letters.upper())
@@ -51,19 +51,19 @@ def read_key(text: str) -> bytes:
 
 
 def is_begun(remote: Remote) -> bool:
-    """Return whether machines sync through a place already, as far as its files have arrived; raise
+    """Return True if machines already sync through a place, as far as its files have arrived; raise
     RemoteError.
     """
     return any(entry.name == _FIRST or "/" in entry.name for entry in remote.list(""))
 
 
 def begin(remote: "Sealed") -> None:
-    """Make a place one that machines sync through."""
+    """Mark a place as one that machines sync through."""
     remote.put(_FIRST, _FORMAT)
 
 
 def check_key(remote: "Sealed") -> None:
-    """Raise InvalidInput where a place was begun with another key."""
+    """Raise InvalidInput if a place was begun with another key."""
     try:
         remote.get(_FIRST)
     except DamagedPart as error:
@@ -74,7 +74,7 @@ def check_key(remote: "Sealed") -> None:
 
 
 class Sealed:
-    """A remote that encrypts what it puts and decrypts what it gets."""
+    """A remote that encrypts files on put and decrypts them on get."""
 
     def __init__(self, remote: Remote, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -90,7 +90,7 @@ class Sealed:
         return self._remote.list(folder)
 
     def get(self, name: str) -> bytes:
-        """Return what a file holds; raise DamagedPart where nobody with the key wrote it so."""
+        """Return a file's bytes; raise DamagedPart if it was not sealed so with the key."""
         from cryptography.exceptions import InvalidTag
 
         data = self._remote.get(name)

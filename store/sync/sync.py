@@ -1,10 +1,10 @@
 """
-Sync: a tenant's log on one machine, brought together with those of the person's other machines.
+Sync: merges a tenant's log on one machine with those of the person's other machines.
 
 Each machine writes its own generation at the place (`store.replica.sender`): the events that were
-written on it, in parts. It merges those of the others (`store.log.merging`). Nothing is written by
-two machines, so nothing conflicts; whatever arrives late, twice or out of order, all machines that
-have the same events have the same memories.
+written on it, in parts. It merges those of the others (`store.log.merging`). No file is written by
+two machines, so there are no conflicts; even if events arrive late, twice or out of order, all
+machines with the same events have the same memories.
 """
 
 from collections import Counter
@@ -35,14 +35,14 @@ from store.sync.membership import KIND, Heard, Machine, Place
 from store.sync.sealed import Sealed
 
 TOP = "machines"  # the folder of the generations
-_AT_ONCE = 20_000  # events that are merged at a time
+_AT_ONCE = 20_000  # events merged at a time
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """What one pass did: what was sent, how many events of other machines are new here, by the
-    machine's name, and how many memories were erased because another machine did.
+    """The result of one pass: the data sent, the number of new events from other machines, by the
+    machine's name, and the number of memories erased because another machine did.
 
-    `problems` say what could not be read, and what to do; it is tried again each time.
+    `problems` name the unreadable parts and the fix; they are tried again each time.
     """
 
     sent: Sent
@@ -52,7 +52,7 @@ class Synced(msgspec.Struct, frozen=True):
 
 
 class TenantSync:
-    """One tenant's sync, as whoever does it sees it. One thread at a time."""
+    """One tenant's sync on this machine. One thread at a time."""
 
     def __init__(self, tenant: Tenant, place: Place, remote: Remote, now: int) -> None:
         self.place, self._tenant, self._remote = place, tenant, remote
@@ -63,10 +63,10 @@ class TenantSync:
         self._sender = LogSender(remote, TOP, file, anew, (self._origin, *place.adopted))
 
     def sync(self, now: int, *, anew: bool = False) -> Synced | None:
-        """Receive and send what is new; None where another process is at it.
+        """Receive and send new events; None if another process is doing it.
 
-        With `anew`, and once an hour, all that was sent is compared with the log. Raise
-        RemoteError, or a LogError; what was done until then counts.
+        With `anew`, and once an hour, all sent parts are compared with the log. Raise RemoteError,
+        or a LogError; the work done until then counts.
         """
         with (
             try_lock(self._tenant.root / "sync.lock") as is_ours,
@@ -93,8 +93,8 @@ class TenantSync:
             return Synced(sent, received, erased, tuple(problems))
 
     def _receive(self, log: EventLog, now: int) -> tuple[dict[str, int], list[str], bool]:
-        """Merge what other machines wrote; return how many events are new, by the machine's name,
-        what could not be read, and whether events that this machine had sent changed.
+        """Merge the events of other machines; return the number of new ones, by the machine's name,
+        the problems in reading, and whether events that this machine had sent changed.
         """
         received: Counter[str] = Counter()
         problems: list[str] = []
@@ -109,7 +109,7 @@ class TenantSync:
             new: list[Event] = []
             every = [event for events in waiting.values() for event in events]
             erased = [event.subject for event in every if isinstance(event.body, Erased)]
-            if erased:  # noted first: whoever is ended after the merge would not see them again
+            if erased:  # noted first: a process ended after the merge would not see them again
                 self._note(msgspec.structs.replace(heard, to_erase=_once(heard.to_erase, erased)))
             for home, events in sorted(waiting.items()):
                 merged = merging.merge(log, events, home)
@@ -128,8 +128,8 @@ class TenantSync:
         own = read_state(membership.sent_file(self._tenant))
         for generation in parts.list_generations(self._remote, TOP):
             before = machines.get(generation.id, Machine(0, "", 0))
-            # of this machine's own, what follows the last that it remembers sending came from a
-            # copy of this home, or before this home was set back
+            # in this machine's own generation, events after the last one it remembers sending came
+            # from a copy of this home, or before this home was set back
             is_own = own is not None and own.generation == generation.id
             after = own.seq if own is not None and is_own else before.seq
             try:
@@ -155,9 +155,9 @@ class TenantSync:
         return +received, problems, is_rewritten
 
     def _about(self, generation: Generation, after: int) -> About | None:
-        """Return the description of a generation; None where nothing of it is new.
+        """Return the description of a generation; None if nothing in it is new.
 
-        Raise InvalidInput where a later mnemolog writes it.
+        Raise InvalidInput if a later mnemolog writes it.
         """
         if generation.last <= after or not generation.has_about:
             return None
@@ -170,7 +170,7 @@ class TenantSync:
         return about
 
     def _read(self, generation: Generation, about: About, part: Part, after: int) -> list[Event]:
-        """Return the events of a part after a seq; raise DamagedPart for one that holds another
+        """Return the events of a part after a seq; raise DamagedPart if it holds another
         machine's.
         """
         rows = parts.read_part(self._remote, generation, part)
@@ -184,8 +184,9 @@ class TenantSync:
         return events
 
     def _erase(self, log: EventLog, now: int) -> int:
-        """Erase here what other machines erased; return how many memories were. What cannot be now,
-        as while a build runs, is next time.
+        """Erase here the memories that other machines erased; return their number.
+
+        Those that cannot be erased now, as during a build, are erased next time.
         """
         heard = membership.read_heard(self._tenant)
         if not heard.to_erase:
@@ -211,10 +212,10 @@ class TenantSync:
         return erased
 
     def _drop_built(self) -> None:
-        """Have the next build begin from the log: rows that it goes on from say something else."""
+        """Make the next build start from the log: the rows it would reuse have changed."""
         from store.maintenance import erase
 
-        with suppress(BuildBusy):  # one of more than half a minute: they stay until a full build
+        with suppress(BuildBusy):  # a build of over half a minute: they stay until a full build
             erase.drop_served(self._tenant)
 
     def _note(self, heard: Heard) -> None:
@@ -226,7 +227,7 @@ def _once(*some: Sequence[str]) -> tuple[str, ...]:
 
 
 def _hole(generation: Generation, about: About) -> Iterator[str]:
-    """Yield what is said where parts of a generation are missing."""
+    """Yield a message if parts of a generation are missing."""
     beyond = [part for part in generation.others if part.first > generation.last + 1]
     if beyond:
         yield (
@@ -236,9 +237,9 @@ def _hole(generation: Generation, about: About) -> Iterator[str]:
 
 
 def open_sync(tenant: Tenant, now: int) -> TenantSync | None:
-    """Return a tenant's sync; None where it has none or it is paused.
+    """Return a tenant's sync; None if it has none or it is paused.
 
-    Raise ConfigError where the key is gone, or the place is none that we can write to.
+    Raise ConfigError if the key is gone, or we cannot write to the place.
     """
     place = membership.read_place(tenant)
     if place is None or place.is_paused:
@@ -252,7 +253,7 @@ def open_place(tenant: Tenant, place: Place) -> Sealed:
 
 
 def open_url(tenant: Tenant, url: str) -> Remote:
-    """Return the place that a URL names, a git remote's after "git+"; raise ConfigError."""
+    """Return the place with this URL, a git remote's after "git+"; raise ConfigError."""
     if is_git(url):
         return GitRemote(url, membership.folder_of(tenant) / "git")
     return open_remote(url)
@@ -269,19 +270,19 @@ def homes_at(remote: Remote) -> frozenset[str]:
 
 
 def orphans(log: EventLog, remote: Remote, own: str) -> tuple[str, ...]:
-    """Return the homes that a log has events of and that no machine sends: a restored log's."""
+    """Return the homes in a log whose events no machine sends: a restored log's."""
     return tuple(sorted(copies.read_origins(log) - homes_at(remote) - {own}))
 
 
 def remove_machine(remote: Remote, ids: Sequence[str]) -> None:
-    """Delete what machines sent, by their generations' ids; raise RemoteError."""
+    """Delete the files that machines sent, by their generations' ids; raise RemoteError."""
     names = [entry.name for id_ in ids for entry in remote.list(f"{TOP}/{id_}")]
     remote.delete(names)
 
 
 def digest(log: EventLog) -> str:
-    """Return the hex SHA-256 of what all memories are, the same on all machines in step."""
-    from store.maintenance.build import log_inputs  # with all that builds
+    """Return the hex SHA-256 of all memories, the same on all machines in step."""
+    from store.maintenance.build import log_inputs  # imports all of the build
     from store.memories.memories_projection import MEMORIES_PROJECTION
     from store.memories.parts import MemoryParts
     from store.snapshots.projection import build_checked

@@ -1,9 +1,9 @@
 """
 Unaware: values of a key that two machines wrote without knowing of each other.
 
-The one with the later clock holds, as on any machine. But nobody chose between the two, so a link
-says that they disagree, and `mnemolog conflicts` shows both sides. Every machine that sees both
-draws the same link, under one id.
+The one with the later clock holds, as on any machine. But neither was chosen over the other, so a
+link records the conflict, and `mnemolog conflicts` shows both sides. Every machine that sees both
+adds the same link, under one id.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,11 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.sync.membership import Knowledge, Machine
 
-_KEPT = 64  # changes of what a machine knew
+_KEPT = 64  # changes of a machine's knowledge
 
 
 def add_knowledge(knew: Knowledge, machines: Iterable[Machine], now: int) -> Knowledge:
-    """Add to `knew` the newest clock of each home among `machines`, where it changed."""
+    """Add to `knew` the newest clock of each home among `machines`, if it changed."""
     newest: dict[str, int] = {}
     for machine in machines:
         newest[machine.home] = max(machine.clock, newest.get(machine.home, 0))
@@ -31,8 +31,8 @@ def add_knowledge(knew: Knowledge, machines: Iterable[Machine], now: int) -> Kno
 def link_unaware_values(
     log: EventLog, new: Sequence[Event], machines: Iterable[Machine], own: str, now: int
 ) -> list[Event]:
-    """Link new values of keys with those that were here and that neither side knew of the other
-    when it was written; return the links.
+    """Link new values of keys with existing ones if neither side knew of the other when it was
+    written; return the links.
     """
     keyed = [event for event in new if isinstance(event.body, Recorded) and event.body.key]
     if not keyed:
@@ -52,7 +52,7 @@ def link_unaware_values(
             homes = {event.origin, other.origin}
             if len(homes) != 2 or not homes <= knew.keys():
                 continue
-            # this machine's own events knew nothing of what has just arrived
+            # this machine's own events did not know of those that have just arrived
             if not _knew(event, other, knew) and not _knew(other, event, knew):
                 older, newer = sorted((event, other), key=merging.place)
                 body = Linked(target=older.id, relation="conflict")
@@ -62,14 +62,14 @@ def link_unaware_values(
 
 
 def are_unaware(log: EventLog, memory: str, other: str) -> bool:
-    """Return whether two values were linked so, by their memories' ids; a person's own link is
+    """Return True if two values were linked so, by their memories' ids; a person's own link is
     another.
     """
     return bool(log.present_ids([_link_id(memory, other)]))
 
 
 def _neighbours(event: Event, values: Sequence[Event]) -> list[Event]:
-    """Return the values that were written next before one and next after it."""
+    """Return the values written directly before and directly after one."""
     own = merging.place(event)
     before = [value for value in values if merging.place(value) < own]
     after = [value for value in values if merging.place(value) > own]
@@ -77,11 +77,11 @@ def _neighbours(event: Event, values: Sequence[Event]) -> list[Event]:
 
 
 def _knew(event: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
-    """Return whether `event` was written where `other` was known."""
+    """Return True if `event` was written where `other` was known."""
     changes = knew[event.origin or ""]
     clock = merging.place(event)[0]
     if len(changes) == _KEPT and clock <= changes[0][0]:
-        return True  # too long ago to be told
+        return True  # too long ago to tell
     newest: dict[str, int] = next((then for since, then in reversed(changes) if since < clock), {})
     return merging.place(other)[0] <= newest.get(other.origin or "", 0)
 

@@ -1,10 +1,10 @@
 """
-Claim pairs: whether a later claim replaces, ends, refines or repeats an earlier one.
+Claim pairs: the relation of a later claim to an earlier one: replaces, ends, refines or repeats.
 
-A small network over the aligned slots of two claims (`features`): what they are about, which values
-differ and of which kind, what the later one announces, how near it stands. It is fitted by
-`make fit` on labelled pairs (tests/bench/state_pairs.py); docs/time.md has what it gets right
-on kinds of pairs that it never saw. Who may change whose words is for the caller to know.
+A small network over the aligned slots of two claims (`features`): their subjects, the differing
+values and their kinds, the later one's announcement, and the distance between them. It is fitted by
+`make fit` on labelled pairs (tests/bench/state_pairs.py); docs/time.md has its accuracy on kinds of
+pairs that it never saw. The caller decides whose words a person may change.
 """
 
 import math
@@ -43,11 +43,11 @@ from store.text.claims import (
 Relation = Literal["none", "replaces", "ends", "refines", "repeats"]
 RELATIONS: tuple[Relation, ...] = ("none", "replaces", "ends", "refines", "repeats")
 WEIGHTS = Path(__file__).with_name("state_weights.npz")
-SURE = 0.88  # how likely a claim is over that is shown as such
+SURE = 0.88  # from this probability on a claim is shown as outdated
 UNSURE = 0.5  # from here on both are shown, the newer first
 
 MOST_DEVIATIONS = 3.0  # of a feature from its mean
-_CALLED_WRONG = 0.75  # of the words of a claim, that what calls it wrong repeats
+_CALLED_WRONG = 0.75  # of the words of a claim, to be repeated by the claim that calls it wrong
 _MOST_TOKENS = 28  # of a claim that are aligned
 _GROUPS = {
     NUMBER: 0, MONEY: 1, PERCENT: 1, VERSION: 2, DATE: 3, TIME: 3, ID: 4, HOST: 5, PATH: 5,
@@ -80,18 +80,18 @@ _CHANGES = sum(
         "succeeds",
     )
 )
-_ENDED = 0.6  # of what a claim says to be over, that the earlier one is about
+_ENDED = 0.6  # of the terms that a claim ends, to be found in the earlier one
 _SAYS = frozenset(
     """is are lives = goes sits stays runs ist liegt läuft est se trouve está vive fica sta è staat
     connects listens hosted deploy deploys moved""".split()
 )
 _REASONS = frozenset("due because since as so weil wegen porque parce car perché omdat".split())
-_HIGH = 2  # the rank from which on somebody decides over others
+_HIGH = 2  # the lowest rank that decides over others
 _BODY, _VALUE = 3, 2  # words of a claim, and of a value, that repeat another
-_BESIDE = 2  # turns between what points and what is pointed at
-_APART = 6  # turns of one session, from which on it is as another
+_BESIDE = 2  # turns between a pointing claim and its target
+_APART = 6  # turns of one session; beyond them it counts as another session
 _SHORT = 6  # words
-_POSSIBLE = 0.25  # how likely another choice has to be a change
+_POSSIBLE = 0.25  # the least probability of a change for another choice
 # how a request, a report or a remark of the day begins
 _ASKS = re.compile(
     r"\W*(?:(?:now|ok|so|and|also|but|then|please|yes|no|hi)\b[\s,.!]*)*"
@@ -100,9 +100,9 @@ _ASKS = re.compile(
     r"|quiero\b|necesito\b)",
     re.IGNORECASE,
 )
-_SAID = 2  # words of a claim that says something
-_LONG, _HALF = 14, 0.5  # words of a claim of which half of another's have to be
-_ALIKE = 0.5  # of all words of two claims, that they share
+_SAID = 2  # the fewest words of a meaningful claim
+_LONG, _HALF = 14, 0.5  # words of a long claim; the share of a later one's words to be in it
+_ALIKE = 0.5  # of all words of two claims, to be shared
 _SHARED = 0.2  # of the shorter one's words
 _DIFFERENT = ("instead", "moved", "no_longer", "ends", "falsified", "than", "past", "also")
 _NAMES = frozenset((HOST, PATH, IDENT, NAME, ID, VERSION, MONEY, PERCENT, TIME, DATE))
@@ -128,8 +128,8 @@ _OLDER_CUES = (
 
 
 class Around(NamedTuple):
-    """Where two claims stand to each other: `turns` from the one to the other within a session, -1
-    in another; whether they are of one text; and how many claims between them have a value of the
+    """The distance of two claims: `turns` from the one to the other within a session, -1 in
+    another; whether they are of one text; and the number of claims between them with a value of the
     later one's kind.
     """
 
@@ -169,7 +169,7 @@ def features(
 
 
 def _content(claim: Claim) -> list[tuple[Token, bool]]:
-    """Return the tokens that say something, and whether each stands before the first copula."""
+    """Return the content tokens, and whether each stands before the first copula."""
     content: list[tuple[Token, bool]] = []
     is_subject = True
     for token in claim.tokens:
@@ -305,7 +305,7 @@ def _gap_features(gaps: Sequence[_Gap], matched: int, n: int, m: int) -> list[fl
         matched / max(1, n),
         matched / max(1, m),
         float(first_swap is not None and first_swap.is_subject),
-        # the last thing said is the value, and nothing else differs
+        # the last token is the value, and nothing else differs
         float(len(swaps) == 1 and len(gaps) == 1 and gaps[0] is swaps[0] and matched >= 1),
     ]
 
@@ -373,17 +373,17 @@ def _cue_features(older: Claim, newer: Claim) -> list[float]:
 
 
 def is_settled(older: Claim, newer: Claim) -> bool:
-    """True if the later claim decides where the earlier one only considered."""
+    """Return True if the later claim decides and the earlier one only considered."""
     return older.has("tentative") and newer.has("firm") and not newer.has("tentative")
 
 
 def is_outranked(older: Claim, newer: Claim) -> bool:
-    """True if the later claim was decided above the earlier one."""
+    """Return True if the later claim was decided above the earlier one."""
     return NO_RANK < older.rank < newer.rank
 
 
 def has_same_body(older: Claim, newer: Claim) -> bool:
-    """True if claims say the same, one of them under a key or by its source."""
+    """Return True if claims say the same, one of them under a key or by its source."""
     is_one_slot = not older.key or not newer.key or older.key == newer.key
     return is_one_slot and older.body == newer.body and len(older.body.split()) >= _BODY
 
@@ -408,7 +408,7 @@ def _shape_features(
 
 
 def _offers(older: Claim, newer: Claim) -> bool:
-    """True if the later claim has a value of a kind that the earlier one has, too."""
+    """Return True if the later claim has a value of a kind that the earlier one has, too."""
     kinds = {_GROUPS[kind] for kind, _, _, _ in newer.values}
     return any(_GROUPS[kind] in kinds for kind, _, _, _ in older.values)
 
@@ -434,7 +434,7 @@ def _around_features(newer: Claim, around: Around, *, has_offer: bool) -> list[f
 
 def _succession_features(older: Claim, newer: Claim) -> list[float]:
     """Return the features of a later day's successor: another choice of a kind, another value of
-    the same look or unit, an old value that is named where a change is announced.
+    the same look or unit, an old value named where a change is announced.
     """
     chosen, chooses = choices(older), choices(newer)
     is_other = _names_another(chosen, chooses)
@@ -511,7 +511,7 @@ def relations(pairs: Sequence[Sequence[float]]) -> Probabilities:
 
 def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
     """Return the probabilities of RELATIONS by one network for rows of features."""
-    # what is rare in the pairs it was fitted on must not decide alone
+    # features that are rare in the fitted pairs must not decide alone
     x = np.clip((x - model.mean) / model.scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
     hidden = np.tanh(x @ model.first + model.first_bias)
     scores = hidden @ model.second + model.second_bias + x @ model.direct
@@ -523,9 +523,9 @@ def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
 def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> float:
     """Return the probability of a change, given the `chance` by the features.
 
-    That it was decided, and by whom, makes a likely one sure; who decides over others makes one
-    possible. On another day the same with another value is sure where it is likely, another choice
-    of a kind where it is possible.
+    A decision, or a higher rank, makes a likely change sure; a higher rank alone makes one
+    possible. On another day, a likely change is sure if the claim repeats with another value, and a
+    possible one if it names another choice of a kind.
     """
     is_near = 0 <= around.turns <= _APART
     if not is_near and (
@@ -545,7 +545,7 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
 
 
 def restates(older: Claim, newer: Claim) -> bool:
-    """True if claims give the same value, one of them under a key: "vendor: Acme Ltd", "we
+    """Return True if claims give the same value, one of them under a key: "vendor: Acme Ltd", "we
     go with Acme Ltd".
     """
     if any(newer.cues & ~older.cues & 1 << CUES.index(cue) for cue in _DIFFERENT):
@@ -559,13 +559,13 @@ def restates(older: Claim, newer: Claim) -> bool:
 
 
 def may_repeat(older: Claim, newer: Claim) -> bool:
-    """True if claims share so many words that the later one may only say it again."""
+    """Return True if claims share so many words that the later one may only say it again."""
     return len(older.terms & newer.terms) >= _ALIKE * len(older.terms | newer.terms)
 
 
 def may_be_over(older: Claim, newer: Claim) -> bool:
-    """True if a later claim may put an end to an earlier one: what it tells of the past, or
-    only repeats, is not over by it, and what it calls wrong has to be the earlier one.
+    """Return True if a later claim may end an earlier one: a claim about the past, or a mere
+    repetition, ends nothing, and one that calls something wrong must mean the earlier one.
     """
     if newer.has("past") and not any(newer.has(cue) for cue in ("now", "instead", "moved")):
         return False
@@ -578,7 +578,7 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
     # "cancel that" ends no record that it was cancelled
     if older.has("ends") and (newer.has("ends") or newer.has("back")) and not adds:
         return False
-    # "do not touch the seeds" says again what "skip the seeds, do NOT run them" said
+    # "do not touch the seeds" repeats "skip the seeds, do NOT run them"
     turns = ("no_longer", "instead", "back", "recant", "label", "falsified")
     if older.has("than") and newer.has("than") and not adds and not any(map(newer.has, turns)):
         return False
@@ -597,9 +597,9 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
 
 
 def most_likely(older: Claim, newer: Claim, around: Around) -> float:
-    """Return the highest probability of a change, whatever its features: 0 where they share nothing
-    and the later one does not point at what is just before it, or where they stand in different
-    sessions and share too little, or one reports a fault or asks for something; UNSURE where it is
+    """Return the highest probability of a change, for any features: 0 if the claims share nothing
+    and the later one does not point at one just before it, or if they are of different sessions and
+    share too little, or one reports a fault or asks for something; UNSURE if the change is
     doubtful.
     """
     shared = {term for term in older.terms & newer.terms if not term[:1].isdigit()}
@@ -630,7 +630,7 @@ def most_likely(older: Claim, newer: Claim, around: Around) -> float:
 
 
 def is_succeeded(older: Claim, newer: Claim) -> bool:
-    """True if the later claim announces another choice of the kind that the earlier names,
+    """Return True if the later claim announces another choice of the kind that the earlier names,
     and is about nothing else: after "we use npm" "we moved to pnpm", not "the docs moved to pnpm".
     """
     if not newer.cues & _CHANGES or any(newer.has(cue) for cue in ("tentative", "fault", "past")):
@@ -642,7 +642,7 @@ def is_succeeded(older: Claim, newer: Claim) -> bool:
 
 
 def is_said_anew(older: Claim, newer: Claim) -> bool:
-    """True if the later claim says all that the earlier one does, with another value, or
+    """Return True if the later claim says all that the earlier one does, with another value, or
     that it is so no longer.
     """
     if any(newer.has(cue) for cue in ("tentative", "fault", "past", "if")):
@@ -658,8 +658,8 @@ def is_said_anew(older: Claim, newer: Claim) -> bool:
 
 
 def _other_values(older: Claim, newer: Claim) -> set[str]:
-    """Return the values of the later claim that are others of the kind and unit of an earlier one,
-    which it does not give.
+    """Return the later claim's values that differ from an earlier one of their kind and unit, if it
+    does not repeat that one.
     """
     new_values = {value for _, value, _, _ in newer.values}
     return {
@@ -675,8 +675,8 @@ def _other_values(older: Claim, newer: Claim) -> set[str]:
 
 
 def _is_about_nothing_else(older: Claim, newer: Claim, but: Collection[str]) -> bool:
-    """True if the later claim names nothing that the earlier one does not, `but` for some
-    words, days and what announces a change: "the limit for avatars" is another one than the limit.
+    """Return True if the later claim names nothing beyond the earlier one `but` some words, days
+    and announcements of a change: "the limit for avatars" is not "the limit".
     """
     return all(
         token.term in older.terms or token.text in but or parse(token.text).cues
@@ -690,7 +690,7 @@ def _names_another(chosen: Mapping[str, set[str]], chooses: Mapping[str, set[str
 
 
 def _is_of_its_day(older: Claim, newer: Claim) -> bool:
-    """True if one of two claims reports a fault or asks for something, as is done every day
+    """Return True if one of two claims reports a fault or asks for something, as is done every day
     in like words, and gives no other value.
     """
     if older.has("fault") or newer.has("fault"):
@@ -703,7 +703,7 @@ def _is_of_its_day(older: Claim, newer: Claim) -> bool:
 
 
 def _points(claim: Claim) -> bool:
-    """True if a claim is about something said before: it points at it, or only gives a value
+    """Return True if a claim is about an earlier statement: it points at it, or only gives a value
     or a choice.
     """
     if claim.values or any(claim.has(cue) for cue in ("instead", "back", "firm")):
@@ -712,7 +712,7 @@ def _points(claim: Claim) -> bool:
 
 
 def _has_same_slot(older: Claim, newer: Claim) -> bool:
-    """True if the same word stands before other values of a kind."""
+    """Return True if the same word stands before other values of a kind."""
     was = {(_GROUPS[kind], left): value for kind, value, left, _ in older.values if left}
     return any(
         was.get((_GROUPS[kind], left), value) != value for kind, value, left, _ in newer.values
@@ -720,7 +720,7 @@ def _has_same_slot(older: Claim, newer: Claim) -> bool:
 
 
 def is_doubtful(older: Claim, newer: Claim) -> bool:
-    """True if a change is at most likely, whatever its features: the later claim announces
+    """Return True if a change is at most likely, for any features: the later claim announces
     nothing and differs in two places, is filed under another key, or ends something else.
     """
     a, b = frozenset(older.key), frozenset(newer.key)
@@ -753,14 +753,14 @@ def _has_values(gap: _Gap) -> bool:
 
 
 def _is_mixed(gap: _Gap) -> bool:
-    """True if more than a value differs at a place: words and values on both sides."""
+    """Return True if more than a value differs at a place: words and values on both sides."""
     return all(
         len(side) > 2 and {WORD} < {token.kind for token in side} for side in (gap.older, gap.newer)
     )
 
 
 def _ended_terms(claim: Claim) -> frozenset[str]:
-    """Return the terms that a claim ends: its words but for those that say so, and the reason."""
+    """Return the terms that a claim ends: its words without the ending cue and the reason."""
     ended: list[str] = []
     for token in claim.tokens:
         if token.text in _REASONS and ended:
@@ -791,5 +791,5 @@ def _models() -> list[Model]:
 
 
 def rarity_of(count: int, claims: int) -> float:
-    """Return the rarity of a term that `count` of some claims hold: 1 for one that is new."""
+    """Return the rarity of a term found in `count` of some claims: 1 for a new one."""
     return 1.0 - math.log1p(count) / math.log1p(claims + 2)

@@ -1,6 +1,6 @@
 """
-Words by which `store.text.claims` reads a sentence: what announces a change, what is a value of
-which kind, what says nothing of what a claim is about; in the languages of the prompt classifier.
+Words by which `store.text.claims` reads a sentence: announcements of a change, values by kind,
+words that add nothing to a claim's subject; in the languages of the prompt classifier.
 """
 
 from store.text import tokenizer
@@ -10,7 +10,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Cues, by what they announce. A phrase matches at word boundaries in folded text.
+# Cues, by the change they announce. A phrase matches at word boundaries in folded text.
 
 PHRASES: dict[str, str] = {
     "label": """
@@ -215,7 +215,7 @@ PHRASES: dict[str, str] = {
     """,
 }
 
-# Tools and other choices of which a project has one of a kind: another one takes its place.
+# Tools and other choices of which a project has one of each kind: another one replaces it.
 CHOICES: dict[str, str] = {
     name: kind
     for kind, names in {
@@ -358,7 +358,7 @@ NUMBER_WORDS = {
     "once": "1",
 }
 
-# words that say nothing of what a claim is about, beside stop words and cues
+# words that add nothing to a claim's subject, beside stop words and cues
 GENERIC = tokenizer.STOP_WORDS | words(
     """may um uh use used uses using set get got go going make made let lets please need want
     keep run runs work works working okay ok hi hello hey thanks anyway note noted previous
@@ -383,7 +383,7 @@ LABELS = words(
     """updat correct corrigendum alert heads fyi notic edit corrected remind korrektur correction
     correccion actualizacion nachtrag important critic reminder note info announc warn"""
 )
-# who decides over whom; a role of several words before its parts
+# ranks of deciders; a role of several words before its parts
 RANKS: dict[str, int] = {
     role: rank
     for rank, roles in enumerate(

@@ -1,10 +1,10 @@
 """
-Claims: the assertions in a text, taken apart into what they are about and the values they give.
+Claims: the assertions in a text, parsed into their subjects and values.
 
 "Update: the staging database moved to db-7 on Friday" is about the staging database, gives a host
-and a day, and announces a change. What two claims are about and where their values differ is what
-`store.text.claim_pairs` compares. A claim is a sentence; questions make none. Cue words are known
-in the languages of the prompt classifier, the rest needs no language.
+and a day, and announces a change. `store.text.claim_pairs` compares the subjects and the values of
+two claims. A claim is a sentence; questions make none. Cue words are known in the languages of the
+prompt classifier, the rest needs no language.
 """
 
 import re
@@ -34,7 +34,7 @@ MOST = 12  # claims of a text
 LONGEST = 400  # characters of one
 LONGEST_KEY = 61  # characters before a colon
 LOOKED_AT = 4_000  # characters of a text
-_WORDS = 1 << 15  # of those read last, whose kind is kept
+_WORDS = 1 << 15  # words read last, with cached kinds
 _FEWEST_LETTERS = 3
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
@@ -67,7 +67,7 @@ _KEY = re.compile(rf"\s*([^\s:.!?][^:.!?\n]{{1,{LONGEST_KEY - 1}}}):\s+(?=\S)")
 _SOURCE = re.compile(
     r"(?:based on|according to|per|laut|gemäß|según|selon|d'après|segundo|secondo|volgens)\b", re.I
 )
-# who says it: "[VP] Ann (Sales):", "Ann (CTO):", "Intern Bo:", "per the CEO, ..."
+# the speaker: "[VP] Ann (Sales):", "Ann (CTO):", "Intern Bo:", "per the CEO, ..."
 _ITEM = r"\s{0,9}(?:[^\W\d_]{1,30} \w{1,2}:\s{0,9})?"
 _NAME = r"[A-Z][\w.'-]{0,30}(?: [\w.'-]{1,30}){0,3}"
 _SPEAKERS = tuple(
@@ -87,7 +87,7 @@ _DECIDES = re.compile(
     r"|says|said|directed|mandated|ruled|overruled|announced|estimate[sd]|recommends)\b",
     re.IGNORECASE,
 )
-# what stays as it is, before what changes: "keep the place, but ..."
+# the unchanged part, before the changing one: "keep the place, but ..."
 _KEPT = re.compile(
     r"\s*(?:(?:please )?(?:keep|leave|don't (?:touch|change)|do not (?:touch|change)|behalte|lass"
     r"|garde[rz]?|deja|mantén|houd)\b[^.;:]{1,60}?|(?:the )?same [^.;:,]{1,40}"
@@ -116,7 +116,7 @@ for _place, _listed in enumerate(PHRASES.values()):
             _PREFIXES.setdefault(_first[:-1], []).append((tuple(_rest), 1 << _place))
         else:
             _PHRASES.setdefault(_first, []).append((tuple(_rest), 1 << _place))
-# words that announce, and say nothing of what a claim is about
+# words that announce a change, and are no part of a claim's subject
 _ANNOUNCE = ("label", "recant", "instead", "moved", "now", "back", "also", "detail", "past")
 _ANNOUNCING = frozenset(
     word
@@ -144,10 +144,10 @@ _PATH = re.compile(r"[~.]{0,2}/[\w./-]+|[\w.-]+/[\w./-]+|[\w-]+\.[a-z]{1,5}")
 _IDENT = re.compile(
     r"\w*[a-z][A-Z]\w*|\w+_\w+|[a-z]+\d[\w-]*|--?[a-z][\w-]*|[\w]+(?:::|\.)\w+[\w.:]*", re.ASCII
 )
-_BRAND = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")  # GlobeTrain, whatever class is named so
+_BRAND = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")  # GlobeTrain, though a class may be named so
 _HYPHENED = re.compile(r"[^\W\d_]+(?:-[^\W_]+)+")
 
-# what a token is, by its place in the features of a pair
+# kinds of tokens, by their places in the features of a pair
 WORD, NUMBER, MONEY, PERCENT, VERSION, DATE, TIME, ID, HOST, PATH, IDENT, NAME, STATUS = range(13)
 _VALUES = frozenset(range(1, 13))
 
@@ -171,7 +171,7 @@ class Token(msgspec.Struct, frozen=True):
 
 class Claim(msgspec.Struct, frozen=True):
     """An assertion. `key` are the terms before its colon; `cues` are bits by the order of `CUES`;
-    `terms` is what it is about, values included; `quoted` what it cites.
+    `terms` are its content words, values included; `quoted` is its quoted text.
     """
 
     text: str
@@ -181,8 +181,8 @@ class Claim(msgspec.Struct, frozen=True):
     terms: frozenset[str]
     values: tuple[tuple[int, str, str, str], ...]  # kind, value, the content words around it
     quoted: str
-    rank: int  # of who decided it, NO_RANK where nobody is named
-    body: str  # without what announces it, its key and who said it
+    rank: int  # of its decider, NO_RANK if none is named
+    body: str  # without its announcement, key and speaker
 
     def has(self, cue: str) -> bool:
         return _has_cue(self.cues, cue)
@@ -197,7 +197,7 @@ def _has_cue(cues: int, cue: str) -> bool:
 
 
 def has_any_cue(text: str, wanted: Iterable[str]) -> bool:
-    """True if a claim of this text has one of some cues; it is not taken apart for that."""
+    """Return True if a claim of this text has one of some cues; it is not parsed for that."""
     cues = _cues(_folded(text))
     return any(_has_cue(cues, cue) for cue in wanted)
 
@@ -236,7 +236,7 @@ def claims(text: str) -> list[Claim]:
 
 @lru_cache(maxsize=4_096)
 def parse(text: str) -> Claim:
-    """Return a claim taken apart."""
+    """Return a parsed claim."""
     body, key = text, ""
     cues = _cues(_folded(text))
     lead = _LEADS.match(body)
@@ -304,7 +304,7 @@ def _cues(folded: str) -> int:
 
 @lru_cache(maxsize=_WORDS)
 def _phrases(word: str) -> tuple[tuple[Sequence[str], int], ...]:
-    """Return the phrases that begin with a word: the words that have to follow, the cue's bit."""
+    """Return the phrases that begin with a word: the words that must follow, the cue's bit."""
     phrases = [*_PHRASES.get(word, ())]
     for length in _PREFIX_LENGTHS:
         if length > len(word):
@@ -361,7 +361,7 @@ def _tokens(body: str) -> Iterator[Token]:
 
 @lru_cache(maxsize=_WORDS)
 def _token(raw: str, start_of_sentence: bool, /) -> tuple[str, Token]:
-    """Return a word or value, folded, and its token where nothing beside it says otherwise."""
+    """Return a word or value, folded, and its token if its neighbours do not change it."""
     folded = raw.casefold().strip(".,:;").replace("\u2019", "'")
     kind = _kind(raw, folded, start_of_sentence)
     return folded, Token(_plain_value(folded, kind), _term(folded, kind), kind)
@@ -457,7 +457,7 @@ def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, str, str, str]]:
 
 
 def is_copula(token: Token) -> bool:
-    """True if a token joins what a sentence is about and what it says of it."""
+    """Return True if a token joins a sentence's subject and predicate."""
     return token.text in COPULAS
 
 
@@ -465,12 +465,12 @@ _CHANGES = ("label", "recant", "instead", "moved", "no_longer", "ends", "falsifi
 
 
 def announces(claim: Claim) -> bool:
-    """True if a claim has words that announce a change."""
+    """Return True if a claim has words that announce a change."""
     return any(claim.has(cue) for cue in _CHANGES)
 
 
 def tells_of_past(text: str) -> bool:
-    """True if each claim of a text is about the past: "originally it was May 3"."""
+    """Return True if each claim of a text is about the past: "originally it was May 3"."""
     every = claims(text)
     return bool(every) and all(
         claim.has("past") and not any(claim.has(cue) for cue in ("now", "moved", "instead"))

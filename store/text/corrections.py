@@ -1,11 +1,11 @@
 """
-Corrections: "The port is 5433" after "The port is 5432", and what only looks like one.
+Corrections: "The port is 5433" after "The port is 5432", and mere look-alikes.
 
 Two texts that differ in one value may be a correction, or two facts of a kind: test 12 and test 13,
-the build of Monday and that of Tuesday. It is taken for a correction only where the value is what
-the sentence says of something named: it ends the clause, follows "is", "to", "listens on port", and
-the rest of the text is the same to the letter. Whether the newer may replace the older (same
-speaker, project, kind) is for the caller to know.
+the build of Monday and that of Tuesday. It is taken for a correction only if the value is the
+sentence's predicate on a named subject: it ends the clause, follows "is", "to", "listens on port",
+and the rest of the text is the same to the letter. The caller decides if the newer may replace the
+older (same speaker, project, kind).
 """
 
 import re
@@ -65,9 +65,9 @@ _KINDS = (
 
 
 def correction(older: Statement, newer: Statement) -> tuple[str, str] | None:
-    """Return the older value and the newer, where the newer statement corrects the older by one.
+    """Return the older value and the newer, if the newer statement corrects the older by one.
 
-    None where they say the same, or may as well be two facts.
+    None if they are equal, or may be two facts.
     """
     places = differences(older, newer)
     if len(places) != 1 or (older.is_relative and not _is_by_now(older)):
@@ -82,7 +82,7 @@ def correction(older: Statement, newer: Statement) -> tuple[str, str] | None:
 
 
 def _is_by_now(statement: Statement) -> bool:
-    """True if "now" is all that dates a statement: it then tells the present state."""
+    """Return True if only "now" dates a statement: it then gives the present state."""
     return NOW.issuperset(RELATIVE.intersection(statement.said))
 
 
@@ -91,7 +91,7 @@ def _kind(value: str) -> str | None:
 
 
 def _is_said_of_it(tokens: list[str], place: int, kind: str) -> bool:
-    """True if the value at a place is the one that its sentence gives to what it names."""
+    """Return True if the value at a place is the one that its sentence gives to its subject."""
     start = max((at for at in range(place) if tokens[at] == STOP), default=-1) + 1
     subject = tokens[start:place]
     if not _ends_clause(tokens, place) or not _UNNAMED.isdisjoint(subject):
@@ -120,7 +120,7 @@ def _ends_clause(tokens: list[str], place: int) -> bool:
 
 
 def _tells_state(subject: list[str]) -> bool:
-    """True if a sentence tells how things are, and not what happened once, or nothing."""
+    """Return True if a sentence states a present fact, not a past event or nothing."""
     words = set(subject)
     if not words.isdisjoint(_HAPPENED):
         return False

@@ -1,8 +1,9 @@
 """
-The time a question speaks of: "last week", "since Monday", "in May 2023", "vor zwei Tagen".
+The time in a question: "last week", "since Monday", "in May 2023", "vor zwei Tagen".
 
-All is resolved against the moment of asking, in whole days of UTC; "last week" is the calendar's,
-from Monday on. Doubt means no interval: a month or a year needs a number or a preposition.
+Times are resolved against the moment of the question, in whole days of UTC; "last week" is the
+calendar's, from Monday on. In doubt there is no interval: a month or a year needs a number or a
+preposition.
 """
 
 import re
@@ -93,9 +94,9 @@ _TABLES = {language: _table(language) for language in _ENTRIES}
 
 
 def _in_vocabulary(words: list[str], language: str) -> list[str]:
-    """Return words and signs, those of time in the vocabulary, the others folded.
+    """Return words and signs, words of time in the vocabulary, the others folded.
 
-    A language without a table is read as English. "may" in lower case is left out where no number
+    A language without a table is read as English. "may" in lower case is left out if no number
     beside it makes it a month.
     """
     table = _TABLES.get(language, _TABLES["en"])
@@ -108,7 +109,7 @@ def _in_vocabulary(words: list[str], language: str) -> list[str]:
 
 
 def _is_month(words: list[str], place: int) -> bool:
-    """True if a "may" at a place is a month: "7th may", "may 7?", "may 2023"."""
+    """Return True if a "may" at a place is a month: "7th may", "may 7?", "may 2023"."""
     before = words[place - 1] if place else ""
     after = words[place + 1] if place + 1 < len(words) else ""
     last = words[place + 2] if place + 2 < len(words) else ""
@@ -144,7 +145,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def is_date(self) -> bool:
-        """True if it names a date or a weekday, which texts do too: "no deploys on Friday"."""
+        """True if it names a date or a weekday, as memories do too: "no deploys on Friday"."""
         return self.has_name or any(letter.isdigit() for letter in self.words)
 
     def cut(self, text: str) -> str:
@@ -160,7 +161,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def interval(text: str, at: int, language: str | None = "en") -> Interval | None:
-    """Return the time a text speaks of, as one asks at `at` (microseconds UTC); None for none.
+    """Return the time in a text, as asked at `at` (microseconds UTC); None for none.
 
     The first time named counts, or the span that "to" or "and" makes of it and the next. A language
     without a table is read as English; of an unknown one (None) the first table that reads a time
@@ -183,7 +184,7 @@ def interval(text: str, at: int, language: str | None = "en") -> Interval | None
 def _read_interval(
     text: str, words: list[str], spans: list[tuple[int, int]], today: date
 ) -> Interval | None:
-    """Return the time that the words, at their spans of a text, speak of."""
+    """Return the time that the words give, at their spans of a text."""
     # a stop by itself is no date
     if not any(word in _TELLING or word[:2] in ("19", "20") or "." in word[1:] for word in words):
         return None
@@ -224,7 +225,7 @@ def _find_times(read: str, today: date) -> list[tuple[int, int, Days]]:
 
 
 def _side(read: str, start: int) -> str | None:
-    """Return the word before a time, or its first one, that says on which side of it."""
+    """Return the word before a time, or its first one, that gives the side of it."""
     before = [word for word in read[:start].split() if word not in ("the", "on")]
     if before and before[-1] in _SIDES:
         return before[-1]
@@ -306,7 +307,7 @@ def _iso(match: re.Match[str], today: date) -> Days:
 
 
 def _weekday(match: re.Match[str], today: date) -> Days:
-    """Return the newest such day, today only where nothing says "last"."""
+    """Return the newest such day, today only without a "last"."""
     back = (today.weekday() - WEEKDAYS.index(match["weekday"])) % 7
     if back == 0 and "last" in match[0]:
         back = 7
@@ -319,7 +320,7 @@ def _day_part(match: re.Match[str], today: date) -> Days:
 
 
 def _weekend(match: re.Match[str], today: date) -> Days:
-    """Return the Saturday and Sunday of this week, or of the last one where these are to come."""
+    """Return the Saturday and Sunday of this week, or of the last one if these are to come."""
     back = "last" in match[0] or today.weekday() < WEEKDAYS.index("saturday")
     monday, end = _period("week", int(back), today)
     return monday + 5 * _DAY, end
@@ -353,7 +354,7 @@ _TELLING = frozenset(
 )
 _LEADING = frozenset((*_SIDES, *_BESIDE.split("|"), "on", "the", "over", "within"))
 
-# of rules that want the same words the earlier has them
+# of rules that match the same words the earlier wins
 _WRITTEN: tuple[tuple[str, Read], ...] = (
     (r"(?P<year>[0-9]{4})[-/](?P<month>[0-9]{1,2})(?:[-/](?P<day>[0-9]{1,2}))?", _iso),
     (r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})", _iso),

@@ -1,5 +1,5 @@
 """
-Excerpts of long texts: the beginning, cut where a reader would stop, or the sentences that tell.
+Excerpts of long texts: the beginning, cut where a reader would stop, or the telling sentences.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 MORE = " ..."
 _STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
 _SOONEST = 20  # characters of a sentence
-_LEAST = 0.2  # of the room, that a text cut after a sentence has to fill
+_LEAST = 0.2  # of the limit, to be filled by a text cut after a sentence
 _SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s*[-*#|])")
 # not after the number of a list's item
 _CLAUSE_END = re.compile(
@@ -24,10 +24,10 @@ _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
 def excerpt(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, and ` ...` where something was left out.
+    """Return at most `limit` characters of a text, and ` ...` if something was left out.
 
     The cut falls after a paragraph in the second half, else after the last sentence, else after a
-    word; never within code, where there is anything to cut before it.
+    word; never within code, if there is anything to cut before it.
     """
     text = text.strip()
     if len(text) <= limit:
@@ -44,7 +44,7 @@ def excerpt(text: str, limit: int) -> str:
 
 
 def whole_sentences(text: str, limit: int) -> str:
-    """Return the first sentences of a text that fit, on one line; "" where not even one does."""
+    """Return the first sentences of a text that fit, on one line; "" if none does."""
     text = text.strip()
     codes = [code.span() for code in _CODE_SPAN.finditer(text)]
     ends = (*_ends(text, codes), len(text))
@@ -53,7 +53,7 @@ def whole_sentences(text: str, limit: int) -> str:
 
 
 def _ends(text: str, codes: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the ends of a text's sentences, none of them within code."""
+    """Return the ends of a text's sentences outside code."""
     ends = (match.end() for match in _SENTENCE_END.finditer(text))
     return [end for end in ends if not any(start < end < stop for start, stop in codes)]
 
@@ -67,8 +67,8 @@ def _before_code(head: str, cut: int, codes: Sequence[tuple[int, int]]) -> str:
 
 
 def without_listings(text: str) -> str:
-    """Return a Markdown text without long blocks of code, lines that part it and marks of headings;
-    unchanged where that leaves nothing.
+    """Return a Markdown text without long blocks of code, rules and marks of headings; unchanged if
+    that leaves nothing.
     """
     brief = _FENCED.sub(_short_code, text) if "```" in text or "~~~" in text else text
     return _HEADING.sub("", _PARTING.sub("", brief)).strip() or text
@@ -84,7 +84,7 @@ def one_line(text: str, limit: int) -> str:
     return excerpt(" ".join(text.split()), limit)
 
 
-Score = Callable[[str], float]  # of a sentence or line: how much it tells
+Score = Callable[[str], float]  # of a sentence or line: its information
 
 
 def sentences(text: str) -> list[str]:
@@ -93,8 +93,8 @@ def sentences(text: str) -> list[str]:
 
 
 def passage(text: str, limit: int, score: Score) -> str:
-    """Return at most `limit` characters of a line: all of it, else the sentences that tell most, in
-    their order, with dots where something was left out; the beginning, where only that tells.
+    """Return at most `limit` characters of a line: all of it, else the most telling sentences, in
+    their order, with dots for omissions; the beginning, if only that is telling.
     """
     if len(text) <= limit:
         return text
@@ -117,7 +117,7 @@ def passage(text: str, limit: int, score: Score) -> str:
 
 
 def fitting(parts: Sequence[str], limit: int, score: Score) -> list[str]:
-    """Return the parts that fit, in their order: those that tell most, then the earliest."""
+    """Return the parts that fit, in their order: the most telling, then the earliest."""
     scores = list(map(score, parts))
     room, chosen = limit, set[int]()
     for place in sorted(range(len(parts)), key=lambda at: (-scores[at], at)):
@@ -128,9 +128,9 @@ def fitting(parts: Sequence[str], limit: int, score: Score) -> list[str]:
 
 
 def first_sentence(text: str, limit: int) -> str:
-    """Return the first sentence of a text on one line, and ` ...` where something was left out.
+    """Return the first sentence of a text on one line, and ` ...` if something was left out.
 
-    One that is over so soon that it may be an abbreviation takes the next with it.
+    One so short that it may be an abbreviation takes the next with it.
     """
     line = " ".join(text.split())
     end = next((match.start() for match in _STOP.finditer(line, _SOONEST)), len(line))
@@ -148,5 +148,5 @@ def plural(count: int, noun: str) -> str:
 
 
 def label(text: str, limit: int = 100) -> str | None:
-    """Return a text as a tag or name: one line, no longer than `limit`; None where it is empty."""
+    """Return a text as a tag or name: one line, no longer than `limit`; None if it is empty."""
     return " ".join(text.split())[:limit].strip() or None

@@ -1,11 +1,11 @@
 """
-Fingerprints: marks of an erased text, by which it can be looked for after it is gone.
+Fingerprints: marks of an erased text, for finding copies after it is gone.
 
-A text is cut into runs of `RUN` words, one beginning every `RUN` words: whoever still holds twice
-as many of its words in a row holds a whole run. A shorter text is one run; where words are short,
-as a letter of Japanese or Chinese is one, a run has twice as many. Words of their own are marks too
-where nobody else uses them: of a tag, a name, a term of the index. Only hashes with a salt of their
-own are kept, so that the file which remembers what was begun quotes nothing.
+A text is cut into runs of `RUN` words, one beginning every `RUN` words: a copy of twice as many of
+its words in a row holds a whole run. A shorter text is one run; where words are short, as a letter
+of Japanese or Chinese is one, a run has twice as many. Words that no other text uses are marks too:
+of a tag, a name, a term of the index. Only hashes with a salt of their own are kept, so that the
+file with the pending erasure quotes nothing.
 """
 
 import re
@@ -15,8 +15,8 @@ from itertools import chain
 
 import msgspec
 
-RUN = 6  # words in a row that tell a text from others
-_SHORT = 12  # letters: fewer in a run tell little
+RUN = 6  # consecutive words that identify a text
+_SHORT = 12  # letters: fewer in a run identify little
 LEAST_RUN = 10  # characters: a shorter text of two words may be anybody's
 LEAST_WORD = 6
 
@@ -27,9 +27,9 @@ _ESCAPED = re.compile(r"(?<!\\)\\+(?:u([0-9a-fA-F]{4})|[\"/bfnrt])")
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """What some texts are known by: hashes of their runs, of where these begin, of their words.
+    """The marks of some texts: hashes of their runs, of the runs' beginnings, of their words.
 
-    `lengths` are those of the runs, in words; `short` counts the texts that nothing tells apart.
+    `lengths` are those of the runs, in words; `short` counts the texts without any mark.
     """
 
     salt: bytes
@@ -55,14 +55,14 @@ class Marks(msgspec.Struct, frozen=True):
         )
 
     def without(self, runs: Iterable[bytes] = (), words: Iterable[bytes] = ()) -> "Marks":
-        """Return the marks but some that others' words have as well."""
+        """Return the marks without some that other texts share."""
         return msgspec.structs.replace(
             self, runs=self.runs.difference(runs), words=self.words.difference(words)
         )
 
 
 def of(texts: Iterable[str], salt: bytes) -> Marks:
-    """The marks of texts; the same text twice is one."""
+    """Return the marks of texts; the same text twice counts once."""
     runs, firsts, words = set[bytes](), set[bytes](), set[bytes]()
     lengths, short = set[int](), 0
     for text in dict.fromkeys(texts):
@@ -87,7 +87,7 @@ def of(texts: Iterable[str], salt: bytes) -> Marks:
 
 
 def of_erase_request(texts: Iterable[str], salt: bytes) -> Marks:
-    """The marks of texts that somebody asks to have erased: each is one run, however short it is.
+    """Return the marks of texts in an erase request: each is one run of any length.
 
     A text without a letter or digit has none.
     """
@@ -115,14 +115,14 @@ def _cut(words: list[str]) -> Iterator[list[str]]:
 
 
 def split(text: str) -> list[str]:
-    """Return a text's words as they are compared, in whatever case or escaping it was written."""
+    """Return a text's words in comparable form, from any case or escaping."""
     if "\\" in text:
         text = _ESCAPED.sub(_plain, text)
     return _WORDS.findall(text.casefold())
 
 
 class Looker:
-    """Finds marks in texts. It remembers the words it met: most are met again."""
+    """A finder of marks in texts. It caches the words it met: most are met again."""
 
     def __init__(self, marks: Marks) -> None:
         self.marks = marks
@@ -140,7 +140,7 @@ class Looker:
         }
 
     def holds(self, text: str, *, words: bool = False) -> bool:
-        """True if a text holds any run, or with `words` any word."""
+        """Return True if a text holds any run, or with `words` any word."""
         in_text = split(text)
         if next(self._runs(in_text), None) is not None:
             return True

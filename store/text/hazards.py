@@ -1,12 +1,12 @@
 """
-Hazards: advice that an agent must not be shown before a person accepted it, whoever wrote it.
+Hazards: advice from any author that an agent must not see before a person accepted it.
 
-Five kinds: code that is fetched and run; registries, remotes and proxies that change; checks that
-are turned off; secrets that are handed out; work without asking. A hazard is an order or a habit
-that stands ("we always ..."), in English, German, French or Spanish, or a command in any language.
-What forbids one is a friend ("never skip the tests"), so each match is read with the negation
-before it, and what forbids it behind. Found by structure (a verb, what it acts on, what follows)
-and not by lone words: most texts that name a token, a hook or a proxy are about a program.
+Five kinds: fetching and running code; changing registries, remotes and proxies; turning off checks;
+handing out secrets; working without asking. A hazard is an order or a standing habit ("we always
+..."), in English, German, French or Spanish, or a command in any language. A prohibition is
+harmless ("never skip the tests"), so each match is read with the negation before it and the
+prohibition behind. Hazards are found by structure (a verb, its object, the continuation) and not by
+lone words: most texts that name a token, a hook or a proxy are about a program.
 """
 
 import re
@@ -19,8 +19,8 @@ Hazard = Literal["fetch and run", "source", "check", "secret", "unasked"]
 LOOKED_AT = 4_000  # characters of a text
 
 
-# Everything is looked for in lower case: of a pattern that ignores case Python tries every branch
-# at every letter. Where one of ours begins there is a word or a flag.
+# All patterns match lower case: with IGNORECASE Python tries every branch at every letter. Each of
+# ours begins at a word or a flag.
 _BEGINS = r"(?:\b(?=\w)|(?=--))"
 
 
@@ -28,7 +28,7 @@ def _any(*patterns: str) -> str:
     return f"{_BEGINS}(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)})"
 
 
-# not before a text needs it: to compile all of them costs as much as many an answer
+# compiled on first use: compiling all of them costs as much as many an answer
 _compiled = cache(re.compile)
 
 
@@ -91,7 +91,7 @@ _SOURCE = _any(
     r"\b(?:push|mirror)\b (?:[\w-]+ ){0,5}(?:as well )?to (?:a|another|the) (?:second|other"
     r"|new|mirror|backup|third) (?:remote|mirror|repo\w*)",
 )
-# what makes sure of something; `_SURE` follows an order to leave it out
+# safeguards; `_SURE` follows an order to leave them out
 _CHECK = (
     r"(?:(?:security|vulnerability|secret|dependency|virus|license) (?:scan\w*|check\w*"
     r"|audit\w*|review\w*)|(?:unit |integration |e2e |all |any )?tests?(?: suite)?|test suite"
@@ -247,7 +247,7 @@ _BREAK = re.compile(
 )
 
 
-# of which a text holds one at least, if it holds a hazard of the kind: looked for first
+# a text with a hazard of the kind has at least one of these: searched first
 _STEMS: dict[Hazard, tuple[str, ...]] = {
     "fetch and run": (
         *("curl", "wget", "iwr", "irm", "invoke-", "iex", "git+", "http", "git@", "ssh://"),
@@ -279,7 +279,7 @@ _STEMS: dict[Hazard, tuple[str, ...]] = {
 
 
 def _one_of(words: Collection[str]) -> str:
-    """Return a pattern of some words that reads what they begin with in common once."""
+    """Return a pattern of some words that reads their common beginnings once."""
     rests: dict[str, set[str]] = {}
     for word in words:
         rests.setdefault(word[0], set()).add(word[1:])
@@ -293,13 +293,13 @@ def _one_of(words: Collection[str]) -> str:
 _STEM = _one_of(set().union(*_STEMS.values()))  # most texts hold none
 
 
-# what IGNORECASE took for one letter, and lower() does not
+# characters that IGNORECASE folds to one letter, and lower() does not
 _ALIKE = str.maketrans({"\u017f": "s", "\u0130": "i", "\u0131": "i"})
 
 
 @lru_cache(maxsize=4_096)
 def hazard(text: str) -> Hazard | None:
-    """Return the kind of the first hazardous advice in a text; None where it holds none."""
+    """Return the kind of the first hazardous advice in a text; None if there is none."""
     text = text[:LOOKED_AT].translate(_ALIKE).lower()
     if _compiled(_STEM).search(text) is None:
         return None

@@ -1,9 +1,9 @@
 """
 The rules for entities that are one word: files, symbols, packages, error codes, @handles.
 
-Only words that are not plain prose are looked at closely, and each once while it is remembered, so
-ordinary sentences cost next to nothing. Every expression here is linear: no nested repeats, and
-possessive where a run may be long. Precision comes first: a word no rule is sure of is no entity.
+Only words that are not plain prose are read closely, and each once while it is cached, so ordinary
+sentences cost next to nothing. Every expression here is linear: no nested repeats, and possessive
+where a run may be long. Precision comes first: a word without a sure rule is no entity.
 """
 
 import re
@@ -115,7 +115,7 @@ def words(text: str) -> Iterator[Found]:
     for token in tokens if unsure else ():
         if token not in unsure:
             continue
-        # a word is looked at once in a build; what is longer than a name is not worth keeping
+        # a word is read once in a build; one longer than a name is not worth caching
         entities = _remembered(token) if len(token) <= MAX_WORD else _inside(token)
         if not entities:
             if len(_plain) == _MOST_PLAIN:
@@ -148,12 +148,12 @@ def classify(word: str, before: str = "", after: str = "") -> Named | None:
 
 
 def package_name(written: str) -> str:
-    """Return the name a registry knows a package by: case and `_` for `-` carry nothing."""
+    """Return a package's name in its registry: case and `_` for `-` carry nothing."""
     return written.lower().replace("_", "-")
 
 
 def _inside(token: str) -> tuple[Found, ...]:
-    """Return the entities of what stands between two spaces, by their start in it."""
+    """Return the entities of the text between two spaces, by their start in it."""
     entities: list[Found] = []
     for match in _ODD_WORD.finditer(token):
         start, end = match.span()
@@ -170,7 +170,7 @@ def _inside(token: str) -> tuple[Found, ...]:
 
 
 _remembered = lru_cache(maxsize=1 << 14)(_inside)
-_plain: set[str] = set()  # words that name nothing: most of a text, left out all at once
+_plain: set[str] = set()  # words that name nothing: most of a text, skipped at once
 _MOST_PLAIN = 1 << 16
 
 
@@ -217,13 +217,13 @@ def _file(word: str) -> str | None:
     if not is_file_name(base) or "::" in path or "//" in path or path in _NOT_FILES:
         return None
     if any(is_file_name(folder) for folder in folders if folder[:1] != "."):
-        return None  # a.py/b.py: two names, and which belongs to what is a guess
-    # a drive letter means a system that does not tell cases apart
+        return None  # a.py/b.py: two names; how they belong together is a guess
+    # a drive letter means a system that ignores case
     return path.lower() if path[1:2] == ":" else path
 
 
 def is_file_name(base: str) -> bool:
-    """True if a name without folders is a file's: a known extension, or a known name."""
+    """Return True if a name without folders is a file's: a known extension, or a known name."""
     stem, dot, extension = base.rpartition(".")
     if not dot:
         return base.lower() in FILE_NAMES
@@ -246,14 +246,14 @@ def _with_at_sign(word: str, before: str, after: str) -> Named | None:
 
 
 def _is_decorator(text: str, start: int, length: int) -> bool:
-    """True if an @word stands alone on its line, as decorators do."""
+    """Return True if an @word stands alone on its line, as decorators do."""
     before, after = text[max(0, start - 40) : start], text[start + length : start + length + 40]
     return not before.rpartition("\n")[2].strip() and not after.partition("\n")[0].strip()
 
 
 # The rules for commands and for the packages they install.
 #
-# In prose a command counts only by a known subcommand of a tool whose name is no word; in code
+# In prose a command needs a known subcommand of a tool with a name that is no word; in code
 # (between backticks, after a `$ ` prompt, in a fenced block) by its first word.
 
 # a tool and the subcommands by which it is known in prose; in code any word may follow it
@@ -292,7 +292,7 @@ SUBCOMMANDS = {
         "gem": "install",
     }.items()
 }
-# tools whose names are words too, or whose arguments are open: in code only
+# tools with names that are words too, or with open arguments: in code only
 CODE_TOOLS = frozenset(
     """aws az bazel bundle bunx conda dagster deno flask gcloud go gradle just make mix mvn nix npx
     nx php pipx rails rake rustup sbt supabase swift turbo uvx vercel wrangler""".split()
@@ -302,7 +302,7 @@ LONE_TOOLS = frozenset(
     pytest redis-cli rollup ruff rustc shellcheck sqlite3 tox tsc vite vitest webpack""".split()
 )
 INSTALLERS = "apt brew bun cargo composer gem go npm pip pnpm poetry uv yarn"
-MAX_INSTALLS = 100  # looked at in one text
+MAX_INSTALLS = 100  # read in one text
 _CARRIERS = frozenset({"compose", "dlx", "exec", "pip", "run", "tool"})  # the next word says more
 _SPELLED_OUT = {"i": "install", "pip3": "pip", "python3": "python"}
 STOP = frozenset(
@@ -359,7 +359,7 @@ def shell_lines(text: str) -> Iterator[Found]:
 
 
 def prose_commands(text: str) -> Iterator[Found]:
-    """Yield the known subcommands of known tools, wherever they stand."""
+    """Yield the known subcommands of known tools, anywhere in the text."""
     for tool, subcommands in SUBCOMMANDS.items():
         for match in _in_prose(tool).finditer(text) if tool in text else ():
             named = [tool, match[1]]
@@ -390,7 +390,7 @@ def _with_subcommand(tool: str, rest: list[str]) -> str | None:
 
 
 def _canonical(named: list[str]) -> str:
-    """Return the name of a command: what two spellings of a subcommand share."""
+    """Return the name of a command, the same for both spellings of a subcommand."""
     return " ".join(_SPELLED_OUT.get(word, word) for word in named)
 
 

@@ -1,8 +1,8 @@
 """
 Mentions: the entities a text names - files, symbols, packages, commands, errors, people, URLs.
 
-Rules only, no model and no list of what a project holds: the same text gives the same mentions
-everywhere, in a build and in a query. The canonical name folds what carries nothing (the case of a
+Rules only, no model and no list of a project's names: the same text gives the same mentions
+everywhere, in a build and in a query. The canonical name folds meaningless variation (the case of a
 package or a host, `./` before a path) and keeps the rest.
 """
 
@@ -45,7 +45,7 @@ __all__ = [
     "speaker_name",
 ]
 
-MAX_CHARS = 65_536  # of a longer text only the beginning is read
+MAX_CHARS = 65_536  # only the beginning of a longer text is read
 MAX_MENTIONS = 64
 MAX_URL = 2_000
 
@@ -67,7 +67,7 @@ class Mention(msgspec.Struct, frozen=True):
 def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
     """Return the entities of a text in order of first appearance, no (kind, name) twice.
 
-    `speaker` comes first where it looks like a person's name or is an @handle. At most 64 are
+    `speaker` comes first if it looks like a person's name or is an @handle. At most 64 are
     returned; an empty text has none.
     """
     text = text[:MAX_CHARS]
@@ -83,7 +83,7 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
 
 
 def guesses(text: str) -> tuple[Mention, ...]:
-    """Return the words that name something if other texts know them as names, each once."""
+    """Return the words that are names if other texts have them as names, each once."""
     all_names = names(_without_urls(text[:MAX_CHARS]))
     sure = {name.written.casefold() for name in all_names if name.is_sure}
     first: dict[str, str] = {}
@@ -114,7 +114,7 @@ def _find_by_rules(text: str) -> Iterator[Found]:
     urls: list[Found] = []
     if "://" in text:
         urls = [url for match in _URL.finditer(text) if (url := _web(match))]
-        text = _without_urls(text)  # what is inside a URL is no file and no symbol
+        text = _without_urls(text)  # a part of a URL is no file and no symbol
     rules: list[Iterable[Found]] = [urls, mention_rules.words(text), phrases(text)]
     if "`" in text:
         rules.append(backtick_entities(text))
@@ -126,7 +126,7 @@ def _find_by_rules(text: str) -> Iterator[Found]:
 
 
 def _web(match: re.Match[str]) -> Found | None:
-    """Return an http(s) URL without fragment, credentials, default port and what follows it."""
+    """Return an http(s) URL without fragment, credentials, default port and trailing text."""
     scheme = match[1].lower()
     if scheme not in _DEFAULT_PORTS or len(match[2]) > MAX_URL:
         return None
@@ -237,7 +237,7 @@ def phrases(text: str) -> Iterator[Found]:
 
 
 def backtick_entities(text: str) -> Iterator[Found]:
-    """Yield the commands and identifiers that stand between `backticks`."""
+    """Yield the commands and identifiers between `backticks`."""
     for match in _TICKED.finditer(text):
         start, inside = match.start(1), match[1].strip()
         if name := command(inside):
@@ -265,7 +265,7 @@ def person(written: str) -> str | None:
 
 
 def _is_identifier(written: str) -> bool:
-    """True if what looks like an identifier may be one: no literal, no tool, no domain."""
+    """Return True if an identifier-like word may be one: no literal, no tool, no domain."""
     is_tool = written in SUBCOMMANDS or written in CODE_TOOLS
     is_domain = "." in written and written.rpartition(".")[2] in DOMAINS
     return len(written) > 1 and not (is_tool or is_domain or written.lower() in _LITERALS)

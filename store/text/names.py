@@ -20,7 +20,7 @@ LONGEST_NAME = 60
 
 _CAPITAL = "".join(chr(code) for code in range(0x530) if chr(code).isupper())
 _REST = rf"[\w+]*(?:-(?:[{_CAPITAL}]|[0-9])\w*)*"
-_RUN = re.compile(  # a set first, so that the search skips what is no capital
+_RUN = re.compile(  # a set first, so that the search skips to the next capital
     rf"[{_CAPITAL}](?<![\w@#$/\\.=<-].){_REST}(?: [{_CAPITAL}]{_REST})*(?![\w/\\@=(]|\.\w|::)"
 )
 _HOST = re.compile(
@@ -110,7 +110,7 @@ _NO_NAMES = _set(
     ise kim lütfen ne neden o onlar önce sadece sen şimdi siz son sonra şu tüm türkçe ve veya ya
     yalnızca yeni zaman""",
 )
-# abbreviations of things there are many of
+# abbreviations of things that exist in numbers
 _NO_ACRONYMS = _set(
     """acl aes ai api apis arm aws ascii bom bsd cas cd cdn cert cet cgi ci cd cidr cli cls cms cors
     cpu cpus crc crm cron crud csp csrf css csv ddl ddos dhcp dll dm dml dns dom dry dto eof eol erp
@@ -141,7 +141,7 @@ _OF_NAMES = _set(
     gère prépare veut préfère refuse demande écrit relit
     """
 )
-# each is enough for German; of the others, which are words of other languages too, two are
+# one of these shows German; of the others, which are words of other languages too, two do
 _GERMAN = _set(
     """aber auf bei beim bitte das dem der durch ein eine einem einen einer für gehört haben im
     immer ist jede jeder kein keine keinen läuft machen mehr mit möchte muss nach nicht noch nur
@@ -181,7 +181,7 @@ _NO_PEOPLE = _set("皆 客 奥 母 父 兄 姉 神 嫁 娘 息子 お客 業者 
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name in a text; `is_sure`: its place says so, not only a capital at a sentence's start."""
+    """A name in a text; `is_sure` if more than a capital at a sentence's start shows it."""
 
     start: int
     kind: NameKind
@@ -189,7 +189,7 @@ class Name(msgspec.Struct, frozen=True):
     is_sure: bool
 
 
-@lru_cache(maxsize=8)  # a build reads a text for what is sure, then for the guesses
+@lru_cache(maxsize=8)  # a build reads a text for sure names, then for guesses
 def names(text: str) -> tuple[Name, ...]:
     """Return the names in the prose of a text in order of appearance, with repeats."""
     if any(sign in text for sign in _SIGNS):
@@ -204,7 +204,7 @@ def names(text: str) -> tuple[Name, ...]:
 
 
 def blank(match: re.Match[str]) -> str:
-    """Return as many spaces as a match is long, so that what follows keeps its place."""
+    """Return as many spaces as a match is long, so that the rest keeps its place."""
     return " " * len(match[0])
 
 
@@ -262,7 +262,7 @@ def _capitals(text: str) -> Iterator[Name]:
             starts = False
         while parts and _is_no_name(parts[-1]):
             parts.pop()
-        if starts and is_turkish and len(parts) > 1:  # "Faturaları Elif": an object, then who
+        if starts and is_turkish and len(parts) > 1:  # "Faturaları Elif": an object, then a subject
             place += len(parts.pop(0)) + 1
             starts = False
         if not parts or len(parts) > MOST_WORDS or len(written := " ".join(parts)) > LONGEST_NAME:
@@ -300,7 +300,9 @@ def _is_no_name(word: str) -> bool:
 
 
 def _is_subject(text: str, after: re.Match[str] | None) -> bool:
-    """True if what follows a sentence's first word makes it a name: a verb, or another name."""
+    """Return True if the word after a sentence's first one makes that a name: a verb, or another
+    name.
+    """
     if after is None:
         return False
     follows = after[0].strip()

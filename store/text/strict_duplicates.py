@@ -1,12 +1,13 @@
 """
-Strict duplicates: two texts say the same if and only if their statements are equal.
+Strict duplicates: two texts are duplicates if and only if their statements are equal.
 
-Strict: all words and all marks, in order, but for what says nothing: case, white space, markdown,
-punctuation, articles and the plain "is" of an English text, the order of a list that has none. A
-number, a name, a path, a negation, a unit, a quantifier more or less, and it is another statement.
-So what says the same is found by a hash, among however many, and "says the same" is transitive.
+Strict: all words and all marks, in order, except meaningless variation: case, white space,
+markdown, punctuation, articles and the plain "is" of an English text, the order of a list that has
+none. A number, a name, a path, a negation, a unit, a quantifier more or less makes another
+statement. So equal statements are found by a hash among any number of texts, and equality is
+transitive.
 
-Two that are alike but for one value may be a correction: see `corrections`.
+Two statements that differ in one value may be a correction: see `corrections`.
 """
 
 import re
@@ -17,22 +18,22 @@ from itertools import chain
 
 import msgspec
 
-# Words and marks: the tokens that carry what a text says.
+# Words and marks: the tokens that carry a text's meaning.
 #
-# What a person may write either way without saying anything else is taken away: case, white space,
-# markdown, quotes, punctuation, the two forms of a contraction. What tells two facts apart is kept
-# to the letter, as a mark: numbers, versions, dates, paths, identifiers, flags, signs, units after
-# a number, code blocks, and the question mark. Letters keep their accents: "señal" is no "senal".
+# Variation without meaning is removed: case, white space, markdown, quotes, punctuation, the two
+# forms of a contraction. Tokens that distinguish two facts are kept to the letter, as marks:
+# numbers, versions, dates, paths, identifiers, flags, signs, units after a number, code blocks, and
+# the question mark. Letters keep their accents: "señal" is no "senal".
 
 MARK = "\x00"  # begins a mark, which is compared letter by letter
 BULLET = "\x01"  # begins a line of a list without an order
 STOP, COMMA, COLON = ".", ",", ":"  # between the parts of a text; no word is one of these
 SEPARATORS = frozenset({STOP, COMMA, COLON, BULLET})
 
-# a code block is one chunk: what stands for its white space stands in no other text
+# a code block is one chunk: the substitute for its white space is in no other text
 _CODE = "\ue000"
 _NO_SPACE = {ord("\n"): "\ue001", ord(" "): "\ue002", ord("\t"): "\ue003"}
-_LONGEST_CHUNK = 64  # characters of a chunk that is remembered; longer ones seldom come again
+_LONGEST_CHUNK = 64  # characters of a cached chunk; longer ones seldom come again
 _TYPOGRAPHIC = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u00ab": '"', "\u00bb": '"'}
     | {"\u2013": " - ", "\u2014": " - ", "\u2026": ". ", "\u00a0": " ", "\u200b": "", "\ufeff": ""}
@@ -77,7 +78,7 @@ def statement_tokens(text: str) -> list[str]:
 
 
 def _in_their_place(chunks: Sequence[str]) -> Iterator[str]:
-    """Yield the tokens of a line's chunks, of which one may depend on the one before it."""
+    """Yield the tokens of a line's chunks; a chunk may depend on the one before it."""
     last = STOP
     for chunk in chunks:
         if last[0] == MARK and _is_number(last):
@@ -91,7 +92,7 @@ def _in_their_place(chunks: Sequence[str]) -> Iterator[str]:
             last = tokens[-1]
 
 
-# the tokens of chunks that mean the same wherever they stand: no number, and no "A"
+# the tokens of chunks with the same meaning in any place: no number, and no "A"
 _known: dict[str, tuple[str, ...]] = {}
 _MOST_KNOWN = 1 << 16  # words are Zipfian
 
@@ -108,7 +109,7 @@ def _lookup_tokens(chunk: str) -> tuple[str, ...]:
 
 
 def is_mark(token: str) -> bool:
-    """True if a token is a mark."""
+    """Return True if a token is a mark."""
     return token.startswith(MARK)
 
 
@@ -136,7 +137,7 @@ def _is_number(token: str) -> bool:
 
 
 def _after_number(chunk: str) -> tuple[str, ...]:
-    """Return the tokens of what follows a number: of MB and Mb one is eight times the other."""
+    """Return the tokens of a number's suffix: a MB is eight times a Mb."""
     if chunk == "-":
         return (MARK + chunk,)
     tokens = _of_chunk(chunk)
@@ -152,7 +153,7 @@ _NO_UNITS = frozenset(
 
 
 def _of_chunk(chunk: str) -> tuple[str, ...]:
-    """Return the tokens of what stands between two spaces."""
+    """Return the tokens of the text between two spaces."""
     if chunk[0] == BULLET:
         return (BULLET,)
     if chunk[0] == _CODE:
@@ -163,7 +164,7 @@ def _of_chunk(chunk: str) -> tuple[str, ...]:
     while after and _opens(core) and after[0] in ")]}":
         core, after = core + after[0], after[1:]
     if not core:
-        # "[]" and "{}" are values, "." is a folder; a sign that stands alone says nothing
+        # "[]" and "{}" are values, "." is a folder; any other lone sign means nothing
         is_value = chunk == "." or (len(chunk.strip(",;:!?")) > 1 and chunk != "...")
         return (MARK + chunk,) if is_value else tuple(_of_end(after))
     return *_of_core(core), *_of_end(after)
@@ -237,7 +238,7 @@ FUNCTION = frozenset(
 )
 NOW = frozenset({"now", "currently", "jetzt", "maintenant", "ahora", "сейчас", "теперь"})
 _PASSED_OVER = NOW | {COMMA, COLON}
-# what was so that day was said of that day: the same words on another day are about another
+# words about a day: the same words on another day are about another
 RELATIVE = frozenset(
     """
     today yesterday tomorrow tonight now currently ago recently lately earlier later last next
@@ -252,10 +253,10 @@ RELATIVE = frozenset(
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """`says` is what must be equal; `frame` the same with a gap for each mark, in `said` order.
+    """`says` must be equal in duplicates; `frame` has a gap for each mark, in `said` order.
 
-    Of a text that corrects another, `said` is the value that holds: "5433" of "5433, not 5432".
-    `is_relative`: it speaks of a time by the day it was said on.
+    In a text that corrects another, `said` is the valid value: "5433" in "5433, not 5432".
+    `is_relative`: its times are relative to the day it was written.
     """
 
     says: tuple[str, ...]
@@ -264,12 +265,12 @@ class Statement(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> int:
-        """The 64 bits that all texts saying the same share; 0 for one that says nothing."""
+        """The 64 bits shared by all equal statements; 0 for an empty one."""
         return _hash(self.says)
 
     @property
     def frame(self) -> int:
-        """The 64 bits of all but the marks; 0 where it has no mark or hardly a word besides."""
+        """The 64 bits of all but the marks; 0 without a mark or with hardly a word besides."""
         if MARK not in "".join(self.said):
             return 0
         framed = [MARK if is_mark(token) else token for token in timeless(self)]
@@ -285,7 +286,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class CorrectedText(msgspec.Struct, frozen=True):
-    """A text without what makes it a correction; `denied` are the values that it says are wrong.
+    """A text without its correcting words; `denied` are the values that it calls wrong.
 
     `is_labelled`: it calls itself a correction.
     """
@@ -319,17 +320,17 @@ _CHANGE = re.compile(
 )
 
 
-# every denial has one of these as a word by itself, or a bracket: to look for them costs a tenth
+# every denial has one of these as a word by itself, or a bracket: searching them costs a tenth
 _DENYING = frozenset(
     "not no longer instead rather nicht statt anstatt lieu vez lugar вместо non не".split()
 )
 
 
-_LONGEST_CORRECTION = 2_000  # characters: a longer text tells of more than a correction
+_LONGEST_CORRECTION = 2_000  # characters: a longer text is more than a correction
 
 
 def read_correction(text: str) -> CorrectedText:
-    """Return a text as it would be said had there been nothing to correct; a long one as it is."""
+    """Return a text without its correcting words; a long one unchanged."""
     if len(text) > _LONGEST_CORRECTION:
         return CorrectedText(text, (), False)
     label = _LABEL.match(text)
@@ -364,7 +365,9 @@ def statement(text: str) -> Statement:
 
 
 def _without_articles(tokens: list[str]) -> Iterator[str]:
-    """Yield the tokens but for empty words; an "is" that opens a sentence asks."""
+    """Yield the tokens without empty words; an "is" that opens a sentence is a question's and
+    stays.
+    """
     for place, token in enumerate(tokens):
         if token not in _WEIGHED:
             yield token
@@ -385,7 +388,7 @@ def timeless(of: Statement) -> list[str]:
 def differences(older: Statement, newer: Statement) -> list[tuple[int, str, str]]:
     """Return the differences of two statements of one frame: the place in `timeless`, the marks.
 
-    None are returned of two frames.
+    Empty for two frames.
     """
     before, after = timeless(older), timeless(newer)
     if len(before) != len(after):
@@ -404,12 +407,11 @@ def _hash(tokens: Sequence[str]) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
-# Lists without an order: "ruff, mypy and pytest" says what "pytest, ruff and mypy" says.
+# Lists without an order: "ruff, mypy and pytest" equals "pytest, ruff and mypy".
 #
-# Most enumerations have an order that matters: steps, priorities, what is done one after the
-# other. So a list is put in order only where it ends its sentence, follows a word that gathers
-# things, and no word near it speaks of an order; points of a markdown list where no word of the
-# text does.
+# Most enumerations have an order that matters: steps, priorities, sequences. So a list is sorted
+# only if it ends its sentence, follows a word that gathers things, and no word near it mentions an
+# order; points of a markdown list if no word of the text does.
 
 _ANDS = frozenset("and und et y e и".split())
 _ORS = frozenset("or oder ou o или".split())
@@ -481,7 +483,7 @@ def _sort_list(sentence: Sequence[str]) -> list[str]:
     """Return a sentence without commas and colons, the list that ends it in order."""
     plain = [token for token in sentence if token not in (COMMA, COLON)]
     if _ANDS.isdisjoint(sentence) and _ORS.isdisjoint(sentence):
-        return plain  # what commas alone part may be anything
+        return plain  # parts divided by commas alone may be anything
     if not _ORDERED.isdisjoint(sentence):
         return plain
     joints = [place for place, token in enumerate(sentence) if _is_joint(token)]
@@ -503,7 +505,7 @@ def _is_joint(token: str) -> bool:
 
 
 def _gathers(sentence: Sequence[str], at: int) -> bool:
-    """True if things follow a place: "with ..." or "languages: ..."."""
+    """Return True if things follow a place: "with ..." or "languages: ..."."""
     token = sentence[at]
     if token == COLON:
         return at > 0 and not is_mark(sentence[at - 1]) and sentence[at - 1].endswith("s")
@@ -522,7 +524,7 @@ def _things(tokens: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _are_free(things: Sequence[tuple[str, ...]]) -> bool:
-    """True if things may stand in any order: two numbers may be a point or a range."""
+    """Return True if things may stand in any order: two numbers may be a point or a range."""
     if any(COLON in thing or thing[0].endswith("ing") for thing in things):
         return False
     has_number = any(map(str.isdigit, "".join(token for thing in things for token in thing)))

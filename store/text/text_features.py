@@ -1,10 +1,9 @@
 """
-What a text shows at a glance, by its words alone: that it asks, names a time, speaks of its author
-or states a standing rule.
+Features of a text, by its words alone: a question, a time, the first person, a standing rule.
 
 Weak signs, each measured (docs/recall.md): an answer is seldom a question itself, "when" is
-answered by a text with a time in it, and people tell of themselves in the first person. The lists
-cover a few languages; a text in another one shows nothing and loses nothing but the sign.
+answered by a text with a time in it, and people describe themselves in the first person. The lists
+cover a few languages; a text in another one has no features, and loses only those.
 """
 
 import re
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 _WORD = re.compile(r"[^\W\d_]+")
 _LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
-_YEAR = re.compile(r"[12](?<!\d\d)\d{3}(?!\d)")  # looks back last: twice as fast
+_YEAR = re.compile(r"[12](?<!\d\d)\d{3}(?!\d)")  # lookbehind last: twice as fast
 _QUESTION_MARKS = ("?", "？", "؟")
 
 _TIMES = frozenset(
@@ -46,34 +45,34 @@ _RULES = frozenset(
     """.split()
 )
 _RULE_PHRASES = ("from now on", "every time", "make sure", "ab jetzt")
-# scripts written without spaces: looked for anywhere in the text
+# scripts written without spaces: searched anywhere in the text
 _TIMES_WITHIN = re.compile("昨|今[天日年]|明[天日年]|去年|[0-9]\\s*[年月日]|어제|오늘|내일")
 _SELF_WITHIN = re.compile("我|私|僕|俺|나는|저는|제가")
 _RULES_WITHIN = re.compile("总是|總是|永远|永遠|务必|務必|不要|必ず|常に|항상|절대")
 
 
-# what was kept as a rule is one, whatever its words
+# a memory recorded as a rule is one, in any words
 RULE_KINDS = frozenset({"lesson", "preference", "antipattern"})
-# the user's own words bind, and what the user accepted, which is recorded as the user's
+# the user's own words bind, and accepted ones, which are recorded as the user's
 BINDING = "user"
-# whose words count as said: a tool's output or a web page gives no orders and no advice
+# trust of possible rules: a tool's output or a web page gives no orders and no advice
 MAY_RULE = frozenset({"user", "agent"})
 
 
 class Traits(NamedTuple):
-    """The signs a text shows."""
+    """The features of a text."""
 
     asks: bool  # its last sentence is a question
     dated: bool  # it names a time
-    personal: bool  # its author speaks of himself
-    rule: bool  # it states what always or never holds
+    personal: bool  # its author speaks in the first person
+    rule: bool  # it states a standing rule
 
 
 def traits(text: str) -> Traits:
-    """Return the signs of a text."""
+    """Return the features of a text."""
     folded = text.casefold()
     within = not text.isascii()
-    # the same words, and thrice as fast where it will do
+    # the same words, three times as fast where it suffices
     words = frozenset(_WORD.findall(folded) if within else folded.translate(_LETTERS).split())
     return Traits(
         asks=text.rstrip().endswith(_QUESTION_MARKS),
@@ -89,6 +88,6 @@ def traits(text: str) -> Traits:
 
 
 def of_memory(text: str, kind: str, trust: str) -> Traits:
-    """Return the signs of a memory's text, given its kind and whose word it is."""
+    """Return the features of a memory's text, given its kind and trust."""
     signs = traits(text)
     return signs._replace(rule=trust in MAY_RULE and (signs.rule or kind in RULE_KINDS))

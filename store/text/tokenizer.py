@@ -2,12 +2,12 @@
 The tokenizer and the content hash, the same for index and query.
 
 Prose words are folded and stemmed. Identifiers (paths, dotted and scoped names, camelCase,
-snake_case, flags, versions, error codes) are kept whole and exact, and are also split into
-words, so that `loginHandler` is found by "login handlers"; two words joined by a hyphen are also
-one, so that "e-mail" is found by "email". Scripts written without spaces give overlapping pairs of
-characters, the alphabets of South-East Asia runs of three. What must stay true: a text is tokenized
-one white-space chunk at a time, so the terms of `a + " " + b` are those of `a` and then those of
-`b`; and whoever changes the terms of any text raises `TOKENIZER_VERSION`.
+snake_case, flags, versions, error codes) are kept whole and exact, and are also split into words,
+so that `loginHandler` is found by "login handlers"; two words joined by a hyphen are also one, so
+that "e-mail" is found by "email". Scripts written without spaces give overlapping pairs of
+characters, the alphabets of South-East Asia runs of three. Invariants: a text is tokenized one
+white-space chunk at a time, so the terms of `a + " " + b` are those of `a` and then those of `b`;
+and any change to the terms of a text raises `TOKENIZER_VERSION`.
 
 Stemming is Snowball's, https://snowballstem.org; character pairs for Chinese, Japanese and
 Korean follow Lucene's CJKBigramFilter.
@@ -25,7 +25,7 @@ import Stemmer
 TOKENIZER_VERSION = 2
 
 LONGEST_TERM = 128  # longer terms are skipped; the parts of a longer identifier are kept
-_LONGEST_UNIT = 1024  # characters; longer ones are data, of which only the words are read
+_LONGEST_UNIT = 1024  # characters; longer ones are data, read for their words only
 _LONGEST_REMEMBERED = 64  # characters; longer chunks seldom come again
 
 
@@ -46,7 +46,7 @@ def normalize(text: str) -> str:
 
 
 def is_word(term: str) -> bool:
-    """True if a term is a plain word: letters alone, in scripts that write words apart."""
+    """Return True if a term is a plain word: letters alone, in scripts that write words apart."""
     return _WORD.fullmatch(term) is not None
 
 
@@ -57,7 +57,7 @@ def text_hash(text: str) -> bytes:
 
 
 def filing_hash(name: str) -> int:
-    """Return the 64 bits a term or a name is filed under; two may share them."""
+    """Return the 64-bit hash of a term or a name; two may share one."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
@@ -65,7 +65,7 @@ class _Stemmers(threading.local):
     """One pair of stemmers a thread: a PyStemmer object must not be used by two at once."""
 
     def __init__(self) -> None:
-        self.english = Stemmer.Stemmer("english", 0)  # no cache: chunks are remembered
+        self.english = Stemmer.Stemmer("english", 0)  # no cache: chunks are cached
         self.russian = Stemmer.Stemmer("russian", 0)
 
 
@@ -118,7 +118,7 @@ _SCRIPT_RUN = re.compile(
 
 _RUN = {"cjk": 2, "sea": 3}  # letters of a term
 
-# A unit is a word or an identifier: what a sign joins, with the signs that open or close it.
+# A unit is a word or an identifier: the parts joined by a sign, with its opening and closing signs.
 _UNIT = re.compile(
     rf"(?P<mark>(?<![\w-])--(?=\w)|(?<![\w.])~?[/\\](?=\w)|(?<!\w)[@#](?=\w)|(?<![\w.])~?/?\.(?=\w))?"
     rf"(?P<body>{_LETTER}+(?:[-._/:\\@'+#~]{{1,3}}{_LETTER}+)*)"
@@ -142,7 +142,7 @@ _PLAIN_CHUNK = re.compile(r"[(\"]?([A-Z]?[a-z]+|[A-Z]+)[.,;:!?)\"]*")
 
 
 def _chunk_terms(chunk: str) -> tuple[str, ...]:
-    if plain := _PLAIN_CHUNK.fullmatch(chunk):  # most are: what follows gives the same
+    if plain := _PLAIN_CHUNK.fullmatch(chunk):  # most are: the rest gives the same
         return tuple(_word(plain[1]))
     folded = _fold(chunk)
     if folded.isascii():
@@ -244,7 +244,7 @@ def _word(word: str) -> Iterator[str]:
         yield word
 
 
-# English words that say nothing about what a text is about, question words among them.
+# English words that say nothing about a text's subject, question words among them.
 #
 # Question words are here because a memory answers a question without repeating it: leaving them
 # out of index and query was worth six points of recall on LoCoMo. Negations (no, not, never) and

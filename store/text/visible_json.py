@@ -1,9 +1,9 @@
 """
 JSON in which every character that is not shown as itself is written as an escape.
 
-Characters that turn a line around, C1 controls and invisible ones would let a text that comes from
-anywhere look like another in a terminal, an editor or a review. Whoever parses the JSON gets the
-same text (RFC 8259, section 7, https://www.rfc-editor.org/rfc/rfc8259#section-7).
+Characters that turn a line around, C1 controls and invisible ones would let an untrusted text look
+like another in a terminal, an editor or a review. A parser of the JSON gets the same text (RFC
+8259, section 7, https://www.rfc-editor.org/rfc/rfc8259#section-7).
 """
 
 import re
@@ -21,7 +21,7 @@ _UNSEEN = re.compile(
 
 def encode(value: object) -> bytes:
     """Return a value as one line of JSON, UTF-8."""
-    # outside of strings JSON has none of these, and what of ASCII is below them is escaped already
+    # outside of strings JSON has none of these, and ASCII below them is escaped already
     return _UNSEEN.sub(_escape, msgspec.json.encode(value).decode()).encode()
 
 

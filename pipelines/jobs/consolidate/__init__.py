@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def propose(context: Context) -> Proposal:
-    """Return steps that merge duplicates, apply corrections, and mark what is outdated."""
+    """Return steps that merge duplicates, apply corrections and mark outdated memories."""
     live = LiveMemory(context)
     merged = find_merges(live)
     proposed: list[Step] = [step for merge in merged for step in merge_steps(live, merge)]
@@ -66,7 +66,7 @@ def _silence(live: LiveMemory) -> str:
     )
 
 
-# What is outdated: a corrected value, an expired memory, one whose own words or sources say so.
+# Outdated: corrected values, expired memories, and those whose own text or sources say so.
 
 _OVER = frozenset({"obsolete", "outdated", "superseded", "deprecated", "no-longer-true"})
 _SAYS_SO = re.compile(
@@ -78,7 +78,7 @@ _STRUCK = re.compile(r"\s*~~[^~]+~~[\s.]*")
 def correction_steps(live: LiveMemory, merged: Sequence[Merge]) -> Iterator[Step]:
     """Yield a step for each memory whose value a later one of the same author corrects.
 
-    `merged` comes before: a survivor takes the part of those that gave way.
+    `merged` applies first: a survivor stands in for the memories merged into it.
     """
     survivors = {memory.id: merge.stands for merge in merged for memory in merge.give_way}
     corrected: set[str] = set()
@@ -102,7 +102,7 @@ def correction_steps(live: LiveMemory, merged: Sequence[Merge]) -> Iterator[Step
 
 
 def stale_steps(live: LiveMemory) -> Iterator[Step]:
-    """Yield a step for each memory that is over by its ttl, by its own words or by its sources."""
+    """Yield a step for each memory that is outdated by its ttl, its own words or its sources."""
     context, rows = live.context, live.context.rows
     for memory in context.memories(context.expired_rows()):
         yield steps.stale(memory, f"its time ran out at {isoformat(memory.expires_at or 0)}")
@@ -120,7 +120,7 @@ def stale_steps(live: LiveMemory) -> Iterator[Step]:
 
 
 def orphans(live: LiveMemory) -> tuple[str, ...]:
-    """Return notes on memories whose parent or other end was forgotten."""
+    """Return notes on memories whose parent, or the other end of an edge, was forgotten."""
     rows = live.context.rows
     parents = sum(
         memory.parent_id is not None and _is_forgotten(live, memory.parent_id)
@@ -139,7 +139,7 @@ def orphans(live: LiveMemory) -> tuple[str, ...]:
 
 
 def _hint(memory: Memory) -> str | None:
-    """Return the reason a memory's own words give for its end; None for none."""
+    """Return the sign in a memory's own words that it is outdated; None without any."""
     if tags := sorted(_OVER & {tag.casefold() for tag in memory.tags}):
         return f"its tag says so: {tags[0]}"
     if _SAYS_SO.match(memory.content):
@@ -148,7 +148,7 @@ def _hint(memory: Memory) -> str | None:
 
 
 def _rows_with_hints(live: LiveMemory) -> Iterator[int]:
-    """Yield the living rows whose tags or first words may say that they are over."""
+    """Yield the live rows whose tags or first words may mark them as obsolete."""
     import pyarrow.compute as pc
 
     table = live.context.tables("memories")["memories"]
@@ -160,7 +160,7 @@ def _rows_with_hints(live: LiveMemory) -> Iterator[int]:
 
 
 def _rows_with(live: LiveMemory, name: str) -> list[int]:
-    """Return the living rows that have something in a column of ids."""
+    """Return the live rows with a value in a column of ids."""
     import pyarrow.compute as pc
 
     column = live.context.tables("memories")["memories"].column(name)
@@ -177,6 +177,6 @@ def _mask(column: "pa.ChunkedArray") -> "np.ndarray[tuple[int], np.dtype[np.bool
 
 
 def _is_forgotten(live: LiveMemory, id_: str) -> bool:
-    """Return whether a memory was here and is forgotten; one that never was may be elsewhere."""
+    """Return True if a memory was forgotten; an unknown memory may be elsewhere."""
     memory = live.context.rows.find(id_)
     return memory is not None and memory.state == FORGOTTEN

@@ -1,9 +1,9 @@
 """
-Merges: of memories with the same statement, one stands for all.
+Merges: of memories with the same statement, one replaces the others.
 
-The survivor has the most trusted word, then is pinned, then supports what jobs made, then is the
-oldest. It takes over the tags, importance, metadata and edges of the others before they are
-superseded. If it cannot, because their metadata contradict, they stay.
+The survivor is the most trusted memory, then a pinned one, then a source of derived memories, then
+the oldest. It takes over the tags, importance, metadata and edges of the others before they are
+superseded. If their metadata contradict each other, all of them stay.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from store.memories.table import NEVER
 from store.plans import steps
 from store.text.strict_duplicates import statement
 
-# What a consolidation reads, and which memories it must leave alone.
+# The inputs of a consolidation, and the memories it must leave alone.
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class LiveMemory:
 
     @cached_property
     def live_rows(self) -> frozenset[int]:
-        """The rows that hold now, of the project that is looked at."""
+        """The active rows of the context's project."""
         return frozenset(self.context.live_rows.tolist())
 
     def memory(self, row: int) -> Memory:
@@ -45,7 +45,7 @@ class LiveMemory:
 
     @cached_property
     def _by_row(self) -> dict[int, Memory]:
-        """The living memories that some link names."""
+        """The live memories in any link, by row."""
         ends = {row for link in self.links for row in (link.document, link.of)} & self.live_rows
         rows = sorted(ends)
         return dict(zip(rows, self.context.rows.take(rows), strict=True))
@@ -61,26 +61,26 @@ class LiveMemory:
         return edges
 
     def bears(self, memory: Memory) -> bool:
-        """Return whether something a job made, and which holds, rests on a memory."""
+        """Return True if an active derived memory has this memory as a source."""
         derived = (self.context.rows.find(id_) for id_ in self.context.rows.made_of(memory.id))
         return any(other is not None and other.state == ACTIVE for other in derived)
 
 
 def is_left_alone(memory: Memory) -> bool:
-    """Return whether a memory is never merged nor replaced here.
+    """Return True if a memory is never merged or replaced here.
 
-    Keyed facts replace one another by their key, goals and milestones have a course of their own,
-    and what a job made is that job's to make anew.
+    Keyed facts replace one another by key, goals and milestones have their own life cycle, and
+    derived memories are renewed by their own job.
     """
     has_course = memory.kind == "goal" or memory.chain is not None
     return memory.key is not None or memory.job is not None or has_course
 
 
 def may_replace(newer: Memory, older: Memory) -> bool:
-    """Return whether one memory's word is worth another's, so that it may stand for it.
+    """Return True if one memory may replace another.
 
-    Trust never rises: what a tool or the web said takes no user's place. A pinned memory keeps its
-    own, and what lasts is not replaced by what expires.
+    Trust never rises: text of a tool or the web never replaces a user's. A pinned memory is never
+    replaced, nor a memory by one of another project or one that expires earlier.
     """
     is_as_trusted = TRUSTS.index(newer.trust) <= TRUSTS.index(older.trust)
     lasts = (newer.expires_at or NEVER) >= (older.expires_at or NEVER)
@@ -88,7 +88,7 @@ def may_replace(newer: Memory, older: Memory) -> bool:
 
 
 def may_correct(newer: Memory, older: Memory) -> bool:
-    """Return whether a later memory may take the place of one that says another value."""
+    """Return True if a later memory may replace one that states another value."""
     kinds = {newer.kind, older.kind}
     return (
         newer.id != older.id
@@ -102,7 +102,7 @@ def may_correct(newer: Memory, older: Memory) -> bool:
     )
 
 
-# what one of these says holds until it is corrected; what happened, or was learned, stays so
+# kinds that hold until corrected; events and lessons are never corrected
 CORRECTABLE = frozenset({"fact", "decision", "preference", "context"})
 
 
@@ -110,7 +110,7 @@ SHOWN = 300  # characters of a text in a step
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """Memories that say the same: the one that stands, and those that give way to it."""
+    """Memories with the same statement: the survivor and those it supersedes."""
 
     stands: Memory
     give_way: tuple[Memory, ...]
@@ -142,7 +142,7 @@ def find_merges(live: LiveMemory) -> list[Merge]:
 
 
 def merge_steps(live: LiveMemory, merge: Merge) -> Iterator[Step]:
-    """Yield the steps of a merge: what is carried over first, then who gives way."""
+    """Yield the steps of a merge: first the transfers to the survivor, then the supersessions."""
     survivor = merge.stands
     changes = gain(survivor, merge.give_way)
     assert changes is not None  # else it would be no merge
@@ -159,7 +159,7 @@ def merge_steps(live: LiveMemory, merge: Merge) -> Iterator[Step]:
 def gain(survivor: Memory, others: Sequence[Memory]) -> Revised | None:
     """Return the revision that takes over others' fields; None where their metadata contradict.
 
-    Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
+    Less trusted memories add nothing: a web page cannot raise the importance of a user's memory.
     """
     peers = [survivor, *(memory for memory in others if memory.trust == survivor.trust)]
     tags = limit_tags(tag for memory in peers for tag in memory.tags)
@@ -176,7 +176,7 @@ def gain(survivor: Memory, others: Sequence[Memory]) -> Revised | None:
 
 
 def join_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
-    """Return all metadata of some memories; None where two say different of one name."""
+    """Return the joined metadata of some memories; None where two differ in a name's value."""
     joined: dict[str, Any] = {}
     for memory in memories:
         for name, value in msgspec.json.decode(memory.metadata).items():
@@ -186,7 +186,7 @@ def join_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
 
 
 def edge_steps(live: LiveMemory, survivor: Memory, others: Sequence[Memory]) -> Iterator[Step]:
-    """Yield a link for each edge of those that give way that the one that stands does not have."""
+    """Yield a link for each edge of `others` that the survivor does not have."""
     merged = {memory.id for memory in others} | {survivor.id}
     own = {(edge.source, edge.target, edge.relation) for edge in live.edges.get(survivor.id, ())}
     for memory in others:
@@ -205,9 +205,9 @@ def edge_steps(live: LiveMemory, survivor: Memory, others: Sequence[Memory]) -> 
 
 
 def _groups(live: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
-    """Yield the living memories that say the same, with their rows, two or more of one kind."""
+    """Yield groups of live memories with the same statement and kind, with their rows."""
     root: dict[int, int] = {}
-    for link in live.links:  # by document: what a link is to has its root already
+    for link in live.links:  # by document: a link's target has its root already
         if link.kind != "update":
             root[link.document] = root.get(link.of, link.of)
     members: dict[int, list[int]] = {}
@@ -218,16 +218,16 @@ def _groups(live: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
         for row in sorted(live.live_rows.intersection(rows)):
             memory = live.memory(row)
             if not is_left_alone(memory):
-                # by the words themselves: that two hashes are equal is no evidence
+                # by the words themselves: equal hashes are no evidence
                 key = (memory.kind, statement(statement_text(memory)).says)
                 alike.setdefault(key, []).append((row, memory))
         yield from (group for group in alike.values() if len(group) > 1)
 
 
 def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], live: LiveMemory) -> bool:
-    """Return whether another value was said in between: the first word and the last are then two.
+    """Return True if another value was stated in between: the first and last are then distinct.
 
-    "The port is 80", "81", "80": whoever made one of both 80s would have 81 hold.
+    "The port is 80", "81", "80": merging both 80s would leave 81 as the current value.
     """
     last = max(live.memory(row).created_at for row in rows)
     between = (newer for row in rows for newer in updates.get(row, ()) if newer not in rows)

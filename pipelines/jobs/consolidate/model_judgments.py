@@ -61,7 +61,7 @@ class Judgment(msgspec.Struct, frozen=True):
 
 
 def model_steps(live: LiveMemory, model: LanguageModel, taken: Set[str]) -> list[Step]:
-    """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
+    """Return the steps from a model's judgments; none touches a memory of `taken`."""
     log = live.context.log
     answered = {call.prompt_sha256 for call in answered_calls(log)}
     planned = {
@@ -80,7 +80,7 @@ def model_steps(live: LiveMemory, model: LanguageModel, taken: Set[str]) -> list
             continue
         data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
         if planned.isdisjoint(pair) and make_prompt(INSTRUCTIONS, data, schema).sha256 in answered:
-            continue  # a model was asked of the pair before, and nothing came of it
+            continue  # a model judged the pair before, without a result
         if questions == MOST_ASKED:
             break
         questions += 1
@@ -97,7 +97,7 @@ def model_steps(live: LiveMemory, model: LanguageModel, taken: Set[str]) -> list
 
 
 def _open_pairs(live: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
-    """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
+    """Yield near pairs of live memories, the older first, that strict evidence leaves undecided."""
     memories = [
         memory
         for memory in live.context.memories(live.context.live_rows)
@@ -105,9 +105,9 @@ def _open_pairs(live: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Mem
         if memory.id not in taken and not memory.fields
     ]
     statements = [statement(memory.content) for memory in memories]
-    # what differs in a mark is no business of a model's, what says the same was seen to
+    # pairs that differ in a mark are not for a model; equal statements are handled already
     groups = [
-        # whose, of which person and day; not the rest, which is of what says the same
+        # by owner, person and day; the other fields only matter for equal statements
         (
             memory.kind,
             memory.trust,
@@ -141,14 +141,14 @@ def _judgment_steps(
         )
     elif judged.relation == "same" and not differ_in_fact(older.content, newer.content):
         if any(map(live.bears, (older, newer))):
-            return  # what jobs made of it would fall with it
+            return  # derived memories would become stale with it
         yield from _merge_steps(live, (older, newer), answer, likeness)
 
 
 def _merge_steps(
     live: LiveMemory, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
 ) -> Iterator[Step]:
-    """Yield the steps that let one text stand for two: a new one, or one of the two."""
+    """Yield the steps that replace two texts by one: a new text, or one of the two."""
     older, newer = sources
     text = answer.value.text.strip()
     metadata = join_metadata(sources)
@@ -162,7 +162,7 @@ def _merge_steps(
             return
     source_ids = (older.id, newer.id)
     at = max(older.created_at, newer.created_at)
-    # of the sources alone: a model words it otherwise each time, and an undone one stays undone
+    # from the sources alone: a model's wording varies, and an undone merge must stay undone
     id_ = plan_steps.result_id("consolidate", "", source_ids, at)
     if live.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
         return
@@ -208,16 +208,16 @@ def _merge_steps(
 
 _HASHES, _BAND = 24, 2
 _PRIME = (1 << 31) - 1
-_MOST_IN_ONE = 12  # of one bucket: more say something everybody says
-LEAST = 0.4  # of the words of both, the share that both have
+_MOST_IN_ONE = 12  # of one bucket: more share only a common phrase
+LEAST = 0.4  # the least share of common words
 
 
 def near_pairs(
     texts: Sequence[str], groups: Sequence[object], most: int
 ) -> list[tuple[int, int, float]]:
-    """Return the places of those texts of one group that share most words, the likest first.
+    """Return the places of pairs of similar texts of one group, the most similar first.
 
-    The third is the share of their words that both have, LEAST to 1; at most `most` are returned.
+    The third item is the share of common words, LEAST to 1; at most `most` pairs are returned.
     """
     words = [frozenset(tokenizer.terms(text)) for text in texts]
     signatures = np.array([_signature(own) for own in words], np.int64).reshape(-1, _HASHES)
@@ -270,7 +270,7 @@ _NOT = frozenset(
     non mai senza не нет ни никогда без
     """.split()
 )
-# what bounds a sentence: one more, or one less, and it says something else
+# words that bound a sentence: adding or removing one changes its meaning
 _BOUNDS = frozenset(
     """
     all any some every each both most least more less few many before after until since during if
@@ -282,9 +282,9 @@ _BOUNDS = frozenset(
 
 
 def differ_in_fact(text: str, other: str) -> bool:
-    """Return whether two texts differ in what tells facts apart.
+    """Return True if two texts differ in a mark that distinguishes facts.
 
-    So do two of the same words in another order: it says who does what to whom.
+    The same words in another order differ too: order separates subject and object.
     """
     return _marks_differ(text, other) or (
         sorted(tokenizer.terms(text)) == sorted(tokenizer.terms(other))
@@ -317,6 +317,6 @@ def reject_reason(successor: str, text: str, other: str) -> str | None:
 
 
 def _names(text: str) -> frozenset[str]:
-    """Return the words written with a capital, casefolded, but for those that name nothing."""
+    """Return the capitalized words, casefolded, except those that are no names."""
     parts = (part for name in _NAME.findall(text) for part in name.casefold().split("-"))
     return frozenset(part for part in parts if part and part not in FUNCTION)

@@ -1,8 +1,8 @@
 """
 The job `distill`: lessons, fixes and decisions from sessions; lessons and notes that are outdated.
 
-Without a model it takes what the log itself shows (`fixes`); with one also what the model reads in
-a session (`model_lessons`), as far as the transcript supports it.
+Without a model it uses the evidence in the log (`fixes`); with one also the model's lessons from a
+session (`model_lessons`), as far as the transcript supports them.
 
 Each finding becomes one memory, however often the job runs: its key is in the memory's metadata, so
 nothing is kept beside the log. A finding that recurs in another session is recorded anew, counts
@@ -40,11 +40,11 @@ from store.text.text_features import RULE_KINDS
 
 
 def propose(context: Context) -> Proposal:
-    """Return lessons of the newest sessions, and which lessons are stale."""
+    """Return steps for lessons of the newest sessions, and for stale lessons."""
     past, more = recent_sessions(context)
     root = project_files.work_tree(context.root)
     memories = agent_memories(context)
-    # also those that somebody ended: a person's no stays no
+    # ended rules too: a person's refusal stands
     is_rule = context.rows.equal("kind", (*sorted(RULE_KINDS), STATEMENT))
     rules = context.memories(np.flatnonzero(is_rule))
     passes = [passed for session in past for passed in fixes.find_fixes(session)]
@@ -64,8 +64,8 @@ def propose(context: Context) -> Proposal:
 
 
 def _silence(past: Sequence[PastSession], passes: int, dropped: Sequence[fixes.Dropped]) -> str:
-    """Return a note on the sessions that were read, for a run without steps, and what came nearest
-    to a lesson.
+    """Return a note for a run without steps: the sessions read, and the most common reason for
+    dropping a candidate.
     """
     turns = sum(len(session.prompts) for session in past)
     failures = sum(map(fixes.count_failures, past))
@@ -83,7 +83,7 @@ def _silence(past: Sequence[PastSession], passes: int, dropped: Sequence[fixes.D
 
 
 def _stale_steps(context: Context, root: Path | None) -> Iterator[Step]:
-    """Yield steps that make the memories stale whose files have changed."""
+    """Yield steps that mark memories with changed files as stale."""
     project = project_of(root) if root is not None else None
     if root is None or project is None or context.project not in (None, project):
         return
@@ -106,9 +106,9 @@ _SOURCES, _SESSIONS, _FILES = 40, 20, 12  # kept of each
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a lesson's metadata says of how it was found; `until` is the last event a model saw.
+    """A lesson's origin, in its metadata; `until` is the last event a model saw.
 
-    `may_rule`: in none of the sessions was it a tool's idea.
+    `may_rule`: in no session did a tool suggest it.
     """
 
     key: str
@@ -135,7 +135,7 @@ def lesson_metadata(memory: Memory) -> LessonMetadata:
 
 
 def past_lessons(context: Context) -> list[Memory]:
-    """Return all memories that this job made, in whatever state, the oldest first."""
+    """Return all memories that this job made, in any state, the oldest first."""
     rows = np.unique(context.rows.sources.documents)
     return [memory for memory in context.memories(rows.astype(np.int64)) if memory.job == NAME]
 
@@ -143,7 +143,7 @@ def past_lessons(context: Context) -> list[Memory]:
 def lesson_steps(
     context: Context, candidates: Iterable[Candidate], root: Path | None
 ) -> Iterator[Step]:
-    """Yield the steps that make memories of candidates, those of one key together."""
+    """Yield the steps that record candidates as memories, grouped by key."""
     before: dict[str, Memory] = {}
     for memory in past_lessons(context):
         if (distilled := lesson_metadata(memory).distilled) is not None:
@@ -158,7 +158,7 @@ def lesson_steps(
 def _steps_for(
     context: Context, items: Sequence[Candidate], before: Memory | None, root: Path | None
 ) -> Iterator[Step]:
-    """Yield the steps for one lesson; none where it is unchanged, or somebody ended it."""
+    """Yield the steps for one lesson; none where it is unchanged or was ended."""
     if before is None:
         is_new = len({candidate.session for candidate in items}) > 1 or not all(
             candidate.is_told for candidate in items
@@ -179,7 +179,7 @@ def _steps_for(
 
 
 def _holds_again(context: Context, lesson: Memory) -> bool:
-    """Return whether a stale lesson's sources are active again; a changed file stays changed."""
+    """Return True if a stale lesson's sources are active again; a changed file stays changed."""
     for event in reversed(context.log.events_for(lesson.id)):
         if event.kind == "staled":
             return False
@@ -192,12 +192,12 @@ def _holds_again(context: Context, lesson: Memory) -> bool:
 def _record_steps(
     context: Context, items: Sequence[Candidate], before: Sequence[Memory], root: Path | None
 ) -> Iterator[Step]:
-    """Yield the step that records a lesson; none where its words make no memory."""
+    """Yield the step that records a lesson; none where its text is no valid memory."""
     newest = max(items, key=lambda candidate: candidate.at)
     distilled = _provenance(items, before)
     is_rule = distilled.may_rule and len(distilled.sessions) > 1
     events = tuple(dict.fromkeys(id_ for candidate in items for id_ in candidate.events))[:_SOURCES]
-    # a rule is in our own words of what was run; what memories say of it may be a tool's
+    # a rule is our own text about the commands run; memories about it may quote a tool
     memories = () if is_rule else (id_ for candidate in items for id_ in candidate.memories)
     earlier = (id_ for memory in before for id_ in memory.source_ids)
     sources = tuple(dict.fromkeys([*memories, *events, *earlier]))[:_SOURCES]
@@ -206,7 +206,7 @@ def _record_steps(
     content = newest.rule if newest.rule and is_rule else newest.content
     kind = "lesson" if is_rule else newest.kind
     trust = _trust(context, "agent" if is_rule else newest.trust, sources)
-    importance = None  # as any of its kind
+    importance = None  # the default of its kind
     if (count := len(distilled.sessions)) > 1:
         content = f"{content}{'' if content[-1:] in '.!?' else '.'} Seen in {count} sessions."
         usual = default_importance(kind, trust, None)
@@ -226,11 +226,11 @@ def _record_steps(
         trust=trust,
     )
     if draft.id is not None and context.rows.find(draft.id) is not None:
-        return  # it was made before and then erased: nothing but its id tells
+        return  # it was made before and then erased: only its id is left
     why = "found in session " + ", ".join(dict.fromkeys(candidate.session for candidate in items))
     try:
         step = steps.record(draft, newest.made or Made(job=NAME), context.now, why)
-    except InvalidInput:  # its words make no memory
+    except InvalidInput:  # its text is no valid memory
         return
     yield step
 
@@ -251,8 +251,8 @@ def _provenance(items: Sequence[Candidate], before: Sequence[Memory]) -> Provena
 
 
 def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
-    """Return the trust in a lesson: that in the least trusted of its sources, `most` at most."""
+    """Return a lesson's trust: the lowest of its sources, `most` at most."""
     rows = (context.rows.find(id_) for id_ in sources)
-    # an episode is the turn of an event that is a source; whose words of it these are, is known
+    # an episode repeats the turn of a source event, whose speaker is known
     memories = [memory for memory in rows if memory is not None and memory.kind != EPISODE]
     return max(most, steps.least_trust(memories), key=TRUSTS.index)

@@ -1,11 +1,11 @@
 """
 Fixes and dead ends: a command that failed and passed after a change; a change that was reverted.
 
-A note needs error, cause and fix, or there is none: the turn itself says more. So the same command,
-or a wider one, must pass in the same session. The error is the first one seen, before any edit in
-its turn: what fails later is unfinished work, or a test written first, unless nothing was edited
-until it passed: then a command cured it. Why it failed and what fixed it are the agent's own
-closing words. Nothing is cut short: what does not fit whole is left out.
+A note is made only with error, cause and fix; otherwise the turn itself is more useful. So the same
+command, or a wider one, must pass in the same session. The error is the first one, before any edit
+in its turn: a later failure is unfinished work, or a test written first, unless nothing was edited
+until it passed: then a command fixed it. Cause and fix are the agent's own closing words. Nothing
+is cut short: a part that does not fit whole is left out.
 
 A command that fixed a failure twice becomes a lesson in our own words, unless the failure itself
 named it: then a tool gave the order.
@@ -38,13 +38,13 @@ _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|less|grep|rg|find|pwd|echo|wc|tree|which|env|date|whoami|sleep|cd"
     r"|git\s+(?:status|log|diff|show|branch|blame|add|commit))\b"
 )
-# what a project's own scripts are run with; anything else may be anybody's idea
+# runners of a project's own scripts; any other command may come from anywhere
 _SCRIPTS = re.compile(
     r"(?:(?:make|just|task|rake|npm|pnpm|yarn|bun|uv|poetry|bundle|composer|cargo|go"
     r"|docker compose) |(?:(?:ba)?sh )?(?:\./|(?:bin|scripts?|tools)/))"
     r"[\w.:=/-]+(?: [\w.:=/-]+){0,3}"
 )
-# an installation that names what it installs: a tool's output may have named it first
+# an installation of a named package: a tool's output may have named it first
 _NAMED_PACKAGE = re.compile(
     r"(?:npm|pnpm|yarn|bun|uv(?: pip)?|poetry|bundle|composer|cargo|go) "
     r"(?:i|install|add|get|require|exec|x) (?:-\S+ )*[^-\s]"
@@ -53,28 +53,28 @@ _REVERT = re.compile(
     r"\bgit\s+(?:checkout\s+(?:HEAD\s+)?--|restore\b(?!\s+--staged)|reset\s+--hard|stash\b"
     r"(?!\s+(?:pop|apply|list|show|drop))|revert\b)(?P<what>[^|;&]*)"
 )
-# Whatever they are pointed at, a run that passes shows what an earlier failed one lacked.
+# Compared without their targets: any passing run shows the fix of an earlier failed run.
 CHECKERS = frozenset("pytest mypy ruff tsc jest vitest eslint tox nox rspec phpunit".split())
 WRAPPERS = frozenset("uv poetry pipenv npx pnpx bunx run exec time env sudo timeout".split())
-# What the line that names an error looks like, the surest first; the first is pytest's.
+# Forms of the line that names an error, the surest first; the first is pytest's.
 HEADLINES = (
     re.compile(r"^E\s+[\w.]+: \S"),
     re.compile(r"\w(?:Error|Exception|Failure)\w*: \S|\bpanicked at\b|^error(?:\[\w+\])?: "),
     re.compile(r"\b\w*(?:Error|Exception|Failure)\b"),
     re.compile(r"\b(?:error|failed|fatal|cannot|denied|not found|expected)\b", re.IGNORECASE),
 )
-# what tools and hosts write beside an error: where to look on, how many failed, their own trouble
+# other output of tools and hosts: where to look, the number of failures, their own problems
 _BESIDE = re.compile(
     r"^Error Context: |\bTests? failed\b|command not found: dump_zsh_state|^npx \S+ show-"
     # a terminal's cursor may have moved before it
     r"|^(?:\x1b?\[\d*[A-K])*\s*(?:Tests?(?: Files| Suites)?:?\s+)?\d+ (?:failed|passed)"
 )
-_FEW_LINES = 3  # of so few, one that names no error may be the error all the same
+_FEW_LINES = 3  # among so few, a line without an error's name may still be the error
 _LEADING = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*")
 _REST = re.compile(r"(?<!\s)\s*(?:\||&&|;|\d?>)")
-WIDEST = 1_000  # characters of a line that are looked at
-_COMMAND, _ERROR, _ASKED = 160, 300, 160  # characters of each that can be said
-_NOTE = 560  # of a note, which a block says whole with the sessions it was seen in
+WIDEST = 1_000  # characters of a line that are read
+_COMMAND, _ERROR, _ASKED = 160, 300, 160  # characters of each in a note
+_NOTE = 560  # of a note, which a block shows whole with its sessions
 _SAYS = " The agent said: "
 _EMPTY = frozenset(
     tokenizer.terms("test tests fail failed fails error errors pass passed fix fixed")
@@ -85,14 +85,14 @@ Deeds = Sequence[tuple[Event, Acted]]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A command that failed and then passed, and why nothing is learnt from it."""
+    """A command that failed and then passed, and the reason it gives no lesson."""
 
     command: str
     why: str
 
 
 def find_fixes(past: PastSession) -> Iterator[Candidate | Dropped]:
-    """Yield the commands that failed and then passed, in order, also if nothing is learnt."""
+    """Yield the commands that failed and then passed, in order, with or without a lesson."""
     deeds = past.actions
     for end, (event, passed) in enumerate(deeds):
         if not (_is_try(passed) and passed.passed):
@@ -123,7 +123,7 @@ def _is_try(deed: Acted) -> bool:
 
 
 def _first_failure(deeds: Deeds, end: int) -> int | None:
-    """Return the place where the command at `end` failed first since it passed before."""
+    """Return the place of the first failure of the command at `end` since its last pass."""
     first: int | None = None
     for place in range(end - 1, -1, -1):
         deed = deeds[place][1]
@@ -139,7 +139,7 @@ def _first_failure(deeds: Deeds, end: int) -> int | None:
 
 
 def _proves_fix(passed: Acted, failed: Acted) -> bool:
-    """Return whether a passing command shows that a failure is fixed: the same, or all of it."""
+    """Return True if a passing command proves a fix: the failed command or a wider one."""
     if passed.effort != failed.effort:
         return False
     wide, narrow = _words(passed.command), _words(failed.command)
@@ -172,7 +172,7 @@ def _fix_candidate(
         return Dropped(command, "nobody can say which files were edited")
     if not command or not (files or is_fix):
         return Dropped(command, "nothing was changed, or nobody can say which change it was")
-    # where files were changed too, these are what fixed it
+    # changed files count as the fix, before commands
     changes = f"{join_names(files)} changed" if files else f"`{commands[0]}` was run"
     happened = f"`{command}` failed{f' with: {error}' if error else ''}. It passed once {changes}."
     words = _final_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
@@ -192,7 +192,7 @@ def _fix_candidate(
         ),
         kind="bugfix",
         content=f"{happened}{_SAYS}{words}" if words else happened,
-        trust="tool",  # it quotes what a tool wrote
+        trust="tool",  # it quotes a tool's output
         session=past.id,
         at=failed[0].at,
         memories=tuple(memory.id for memory in memories),
@@ -210,8 +210,8 @@ def _is_edit(deed: Acted) -> bool:
 
 
 def _final_words(past: PastSession, passed: Event, about: str, longest: int) -> str:
-    """Return the agent's last sentences in the turn in which a command passed; "" where they share
-    no word with `about`.
+    """Return the agent's last sentences in the turn of a passing command; "" where they share no
+    word with `about`.
     """
     after = [event for event in past.events if event.seq > passed.seq]
     turn = takewhile(lambda event: not isinstance(event.body, Prompted), after)
@@ -228,21 +228,21 @@ def _request(prompt: tuple[Event, Prompted] | None) -> str:
 
 
 def _may_fix(deed: Acted) -> bool:
-    """Return whether a command may have changed something."""
+    """Return True if a command may have changed something."""
     is_run = deed.doing == "run" and bool(deed.command) and deed.passed is not False
     is_try = deed.effort in ("test", "lint", "deploy", "commit")
     return is_run and not is_try and not _LOOKS.match((deed.command or "").strip())
 
 
 def _prepares(deed: Acted) -> bool:
-    """Return whether a command installs or is a project's own script: anything else may have come
-    between a failure and its end by chance.
+    """Return True if a command installs or is a project's own script: any other command may be
+    between a failure and its fix by chance.
     """
     return deed.effort == "install" or _SCRIPTS.fullmatch(_one_line(deed)) is not None
 
 
 def _is_own_script(past: PastSession, command: str) -> bool:
-    """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
+    """Return True if a command is a project's script that no tool's error suggested."""
     if _NAMED_PACKAGE.match(command):
         return False
     errors = " ".join(deed.error or "" for _, deed in past.actions).casefold()
@@ -283,7 +283,7 @@ def find_abandoned(past: PastSession) -> Iterator[Candidate]:
 
 
 def _edits_and_failure(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
-    """Return the edits since something last passed or was reverted, and their last failure."""
+    """Return the edits since the last pass or revert, and their last failure."""
     start = 0
     for place, (_, deed) in enumerate(before):
         if (_is_try(deed) and deed.passed) or _REVERT.search(deed.command or ""):
@@ -298,7 +298,7 @@ def _edits_and_failure(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None
 
 
 def _covers_file(arguments: str, path: str) -> bool:
-    """Return whether git was told to revert this file, or everything."""
+    """Return True if the git arguments revert this file, or everything."""
     words = [word for word in arguments.split() if not word.startswith("-")]
     return not words or any(
         word in (".", "HEAD", "push") or f"{path}/".startswith(f"{word.rstrip('/')}/")
@@ -311,20 +311,20 @@ def _event_ids(deeds: Deeds, prompt: tuple[Event, Prompted] | None) -> tuple[str
 
 
 def _headline(deed: Acted) -> str:
-    """Return the line that names a failure's error; "" where none does, or it is too long."""
+    """Return the line that names a failure's error; "" without one, or if it is too long."""
     line = headline(frame.strip(deed.error or ""))
     return line.rstrip(".") if len(line) <= _ERROR else ""
 
 
 def _one_line(deed: Acted) -> str:
-    """Return a command on one line; of one that is too long its purpose, or ""."""
+    """Return a command on one line; its purpose or "" if it is too long."""
     line = " ".join((deed.command or deed.tool).replace("`", "'").split())
     return line if len(line) <= _COMMAND else " ".join(purpose(deed.command or ""))[:_COMMAND]
 
 
 def headline(output: str) -> str:
-    """Return the line of a failed command's output that names the error, the last that does; ""
-    where all that is told is how many failed.
+    """Return the last line of a failed command's output that names the error; "" where the output
+    only counts failures.
     """
     lines = [line.strip()[:WIDEST] for line in output.splitlines()]
     lines = [

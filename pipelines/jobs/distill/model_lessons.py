@@ -1,10 +1,10 @@
 """
-The model step of `distill`: what a model learns from a session's transcript.
+The model step of `distill`: a model's lessons from a session's transcript.
 
 An answer must cite lines of the transcript, and its numbers and names must be in those lines;
 otherwise it is dropped. A rule adds nothing to its lines: with a word of its own it is kept as a
-fact. One that rests on a tool's words, cited or not, has a tool's trust and is no rule. What a
-person refused, or has yet to answer, is not proposed again in other words.
+fact. A lesson based on a tool's words, cited or not, has a tool's trust and is no rule. A lesson
+that a person refused, or has yet to answer, is not proposed again in other words.
 """
 
 import re
@@ -52,7 +52,7 @@ By = Literal["person", "agent", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: `source` is the id of the event or memory it is of."""
+    """One line of a transcript; `source` is the id of its event or memory."""
 
     id: str
     by: By
@@ -69,7 +69,7 @@ class Line:
 
 
 def lines(past: PastSession, after: int) -> list[Line]:
-    """Return a session's lines after an event of the log, in order; none where they are few."""
+    """Return a session's lines after an event of the log, in order; empty where there are few."""
     in_order = sorted(_session_lines(past, after), key=lambda pair: pair[0])
     newest: list[Line] = []
     room = MOST
@@ -88,7 +88,7 @@ def lines(past: PastSession, after: int) -> list[Line]:
 def _session_lines(past: PastSession, after: int) -> Iterator[tuple[int, Line]]:
     """Yield the lines of events and memories after an event, without ids, each with its seq.
 
-    What jobs made of it is left out: a model is not to learn from itself.
+    Derived memories are left out: a model must not learn from itself.
     """
     for event in past.events:
         if event.seq > after:
@@ -124,8 +124,8 @@ def _plain(text: str, longest: int = _TEXT) -> str:
 
 
 MOST_ASKED = 50  # sessions in a run, the newest first
-_ENOUGH = 0.5  # of a lesson's words have to stand in what it cites
-_SAME = 0.75  # of the shorter one's words: two say the same
+_ENOUGH = 0.5  # of a lesson's words must be in the cited lines
+_SAME = 0.75  # of the shorter text's words are common to two equivalent texts
 _INSTRUCTIONS = """
 You are shown what happened in one session of a coding agent: lines of JSON, each with an id, who it
 is by (person, agent or tool) and a text. Say what is worth knowing in later sessions of the same
@@ -166,8 +166,8 @@ def read_sessions(
 ) -> Iterator[Candidate]:
     """Yield a model's lessons from the sessions that are over and that it has not read yet.
 
-    A session of which no answer came is left for the next run, as is the rest once the budget is
-    spent; one that was answered, but not validly, until it goes on.
+    A session without an answer is left for the next run, as is the rest once the budget is spent;
+    a session with an invalid answer, until it has new events.
     """
     model = context.model
     if model is None:
@@ -182,14 +182,14 @@ def read_sessions(
             continue
         questions += 1
         context.report(f"session {past.id}")
-        # by a question's purpose the log tells which sessions were read, and how far
+        # the purpose records in the log which sessions were read, and how far
         purpose = f"distill {_name(past)} up to {past.until}"
         data = "\n".join(line.as_json for line in transcript)
         try:
             answer = model.ask(purpose, _INSTRUCTIONS, data, Lessons, tier="balanced")
         except BudgetSpent:
             return
-        except ModelError:  # which is in the log
+        except ModelError:  # recorded in the log
             continue
         for learnt in answer.value.lessons:
             candidate = _check_lesson(past, learnt, transcript, answer.lineage("distill"))
@@ -230,7 +230,7 @@ def _last_answered(context: Context) -> dict[str, int]:
 
 
 def _closed_texts(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
-    """Yield the texts of rules, also of ended ones, and of drafts."""
+    """Yield the texts of rules, ended ones included, and of drafts."""
     yield from (memory.content for memory in rules)
     for event in context.log.events_between(("proposed",), 0, context.now + 1):
         if isinstance(event.body, Proposed):
@@ -238,7 +238,7 @@ def _closed_texts(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
 
 
 def _is_closed(candidate: Candidate, closed: Sequence[frozenset[str]]) -> bool:
-    """Return whether a rule is known, or was refused, in other words."""
+    """Return True if a rule is known, or was refused, in other words."""
     if candidate.kind not in RULE_KINDS:
         return False
     words = _words(candidate.content)
@@ -250,7 +250,7 @@ def _is_closed(candidate: Candidate, closed: Sequence[frozenset[str]]) -> bool:
 def _check_lesson(
     past: PastSession, learnt: Learnt, transcript: Sequence[Line], made: Made
 ) -> Candidate | None:
-    """Return a model's lesson as a candidate; None where the lines it cites do not support it."""
+    """Return a model's lesson as a candidate; None where its cited lines do not support it."""
     by_id = {line.id: line for line in transcript}
     if not set(learnt.ids) <= by_id.keys():
         return None
@@ -289,7 +289,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _contains_names(text: str, lesson: str) -> bool:
-    """Return whether each number and name of a lesson is in a text, not as a part of another."""
+    """Return True if each number and name of a lesson is in a text, not as a part of another."""
     folded = " ".join(text.casefold().split())
     matches = (match.strip("`.,:-") for match in _NAME.findall(lesson))
     names = {" ".join(match.casefold().split()) for match in matches if match}

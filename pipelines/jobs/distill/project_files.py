@@ -22,7 +22,7 @@ from store.memories.memory import Memory
 from store.plans import steps
 
 MAX_FILE = markdown.MAX_FILE
-GONE = ""  # the digest of a file that is not there
+GONE = ""  # the digest of a missing file
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -33,20 +33,20 @@ class Note(msgspec.Struct, frozen=True):
 
 
 def work_tree(directory: Path | None) -> Path | None:
-    """Return the resolved work tree that a directory lies in, if it is one of a project."""
+    """Return the resolved work tree that contains a directory, if it is a project's."""
     path = git_root(directory) if directory is not None else None
     return path.resolve() if path is not None else None
 
 
 def digest(root: Path, file: str) -> str | None:
-    """Return the hex SHA-256 of a file of a work tree, given relative to it; GONE where there is
-    none, None where it is not to be looked at.
+    """Return the hex SHA-256 of a file of a work tree, given relative to it; GONE for a missing
+    file, None for a file that must not be read.
     """
     try:
         path = (root / file).resolve()
         if os.path.isabs(file) or not path.is_relative_to(root) or ".git" in Path(file).parts:
             return None
-        # a name that was a link may be another thing by now: what was opened is looked at
+        # the path may have been replaced since: check the opened file, not the name
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return None if (root / file).is_symlink() else GONE
@@ -63,14 +63,14 @@ def digest(root: Path, file: str) -> str | None:
 
 
 def digests(root: Path | None, project: str | None, files: Sequence[str]) -> dict[str, str]:
-    """Return the digests of those of some files that are there; none of another project's."""
+    """Return the digests of the existing files; empty for another project's files."""
     if root is None or project is None or project_of(root) not in scope_chain(project):
         return {}
     return {file: sha for file in files if (sha := digest(root, file))}
 
 
 def first_change(root: Path, before: dict[str, str]) -> tuple[str, str] | None:
-    """Return the first file whose digest is another than before, and what became of it."""
+    """Return the first file whose digest differs from before, and the change."""
     for file, was in sorted(before.items()):
         now = digest(root, file)
         if now is not None and now != was:
@@ -81,7 +81,7 @@ def first_change(root: Path, before: dict[str, str]) -> tuple[str, str] | None:
 def stale_notes(
     context: Context, root: Path, project: str, notes: Sequence[Memory]
 ) -> Iterator[Step]:
-    """Yield steps that make imported notes stale which their file does not contain any more."""
+    """Yield steps that mark imported notes stale that are no longer in their file."""
     by_path: dict[str, list[tuple[Memory, Note]]] = {}
     for memory in notes:
         try:
@@ -95,7 +95,7 @@ def stale_notes(
         current_ids = _note_ids(root, path, project) if now else set()
         if now is None or current_ids is None:
             continue
-        # a file of the same name elsewhere may be the one that was read, unless the import says so
+        # the note may be of a file of the same name elsewhere, unless the import says otherwise
         is_same_file = any(memory.id in current_ids for memory, _ in imported)
         for memory, note in imported:
             if memory.id not in current_ids and (is_same_file or note.in_project):
@@ -104,7 +104,7 @@ def stale_notes(
 
 
 def _note_ids(root: Path, path: str, project: str) -> set[str] | None:
-    """Return the ids of a file's notes as it is now; None where a link makes it another file."""
+    """Return the ids of the notes in a file's present content; None for a link to another file."""
     try:
         drafts = [
             draft

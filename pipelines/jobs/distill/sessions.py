@@ -1,4 +1,4 @@
-"""Inputs and candidates of `distill`: past sessions from the log, and what one session taught."""
+"""Inputs and candidates of `distill`: past sessions from the log, and the findings of a session."""
 
 import re
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from store.memories.memory import Memory
 
 MOST = 200  # sessions at a time, the newest
 KINDS = ("prompted", "action", "session", "outcome", "followed")
-_QUIET = 3_600_000_000  # a session without a word for an hour is over
+_QUIET = 3_600_000_000  # a session without an event for an hour is over
 
 
 @dataclass(frozen=True)
 class PastSession:
-    """One session: its events in the order of the log, and its memories that hold now."""
+    """One session: its events in the order of the log, and its live memories."""
 
     id: str
     events: Sequence[Event]
@@ -38,7 +38,7 @@ class PastSession:
 
     @property
     def until(self) -> int:
-        """The seq of the last thing that is known of it."""
+        """The seq of its last event or memory."""
         seqs = [
             *(event.seq for event in self.events[-1:]),
             *(memory.seq for memory in self.memories),
@@ -46,7 +46,7 @@ class PastSession:
         return max(seqs, default=0)
 
     def prompt_before(self, event: Event) -> tuple[Event, Prompted] | None:
-        """Return the prompt of the turn in which something happened."""
+        """Return the prompt of an event's turn."""
         before = [pair for pair in self.prompts if pair[0].seq < event.seq]
         return before[-1] if before else None
 
@@ -61,7 +61,7 @@ class PastSession:
 def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
     """Return the sessions that reached the log last, the oldest first, and the number of others.
 
-    The context's session comes alone. An import of years ago is new when it is imported.
+    With a session in the context, only that one. An old session is new when it is imported.
     """
     every = (
         log_queries.sessions_by_arrival(context.log, KINDS, context.project)
@@ -98,7 +98,7 @@ def imported_sessions(
 
 
 def memories_where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
-    """Return the living memories one of whose columns has one of some values, in their order."""
+    """Return the live memories with one of some values in a column, in row order."""
     rows = np.flatnonzero(context.rows.equal(column, values))
     return context.memories(np.intersect1d(rows, context.live_rows))
 
@@ -127,9 +127,10 @@ _MOST_NAMES = 6
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`memories` and `events` are ids of its sources, `files` those it speaks of, relative to the
-    project; `at` is when it happened, microseconds UTC. `rule` is what it says once it was found
-    twice.
+    """A finding of one session; `memories` and `events` are the ids of its sources.
+
+    `files` are the files it mentions, relative to the project; `at` is its time, microseconds UTC.
+    `rule` is its text once it was found twice.
     """
 
     key: str
@@ -145,23 +146,23 @@ class Candidate:
     context: str | None = None
     rule: str | None = None
     made: Made | None = None  # where a model found it
-    until: int = 0  # the last event of the session that a model was shown
-    is_told: bool = False  # a memory of the session says it already
+    until: int = 0  # the last event of the session shown to a model
+    is_told: bool = False  # a memory of the session states it already
 
 
 def candidate_key(*parts: str | None) -> str:
-    """Return a finding's key, the same wherever it is found; 16 letters of hex."""
+    """Return a finding's key, equal in every session; 16 hex digits."""
     plain = "\x00".join(" ".join((part or "").casefold().split()) for part in parts)
     return sha256(plain.encode()).hexdigest()[:16]
 
 
 def without_numbers(error: str) -> str:
-    """Return an error's line without what differs from one run to the next."""
+    """Return an error's line without the numbers that differ between runs."""
     return _NUMBERS.sub("#", error)
 
 
 def fold_text(text: str) -> str:
-    """Return a text as two are compared: no case, no white space, no full stop."""
+    """Return a text for comparison: without case, white space and full stop."""
     return " ".join(text.casefold().split()).strip(" .!")
 
 

@@ -100,7 +100,7 @@ def _memories_to_read(context: Context, changed: Collection[str], after: int) ->
 def _successors(context: Context) -> set[str]:
     """Return the ids of memories that superseded a source of a stale fact.
 
-    A merged turn may say what the superseded one said: it is read once more.
+    A merged turn may repeat the superseded turn's statement, so it is read again.
     """
     rows = np.flatnonzero(context.rows.equal("state", (STALE,)))
     facts = (memory for memory in context.memories(rows) if memory.job == "facts")
@@ -130,9 +130,9 @@ def last_watermark(log: EventLog, project: str | None) -> int:
 
 @dataclass(slots=True)
 class _KnownFacts:
-    """The facts there are, and those proposed meanwhile.
+    """The existing facts, and those proposed in this run.
 
-    `values` has the value of each key, since when, of which job and memory; `stated` the other
+    `values` maps each key to its value, start time, job and memory; `stated` has the other
     facts; `ids` those of the proposed memories and links.
     """
 
@@ -177,7 +177,7 @@ def _withdrawal_steps(
         memory = read[fact.document]
         if memory.state != ACTIVE or (turn.id, fact.key, fold_value(fact.value)) in stated:
             continue
-        # a model's sentence may still stand in the turn, and no pattern would find it
+        # a model's sentence may still be in the turn, and no pattern would find it
         body = context.log.events_for(memory.id)[0].body
         by_model = isinstance(body, Recorded) and body.made is not None and body.made.model
         if not (by_model and memory.content in assertions(turn.content)):
@@ -291,7 +291,7 @@ def facts_from_model(
 ) -> tuple[list[FactSource], tuple[str, ...]]:
     """Return the facts that only a model finds, and notes for a person.
 
-    Turns that it was asked about before, and those that assert nothing, are left out.
+    Turns already sent to it, and those that assert nothing, are left out.
     """
     model = context.model
     if model is None:
@@ -302,7 +302,7 @@ def facts_from_model(
     after = _last_answered(context.log, context.project)
     new = [memory for memory in turns if memory.seq > after and any(assertions(memory.content))]
     for batch in _batches(sorted(new, key=lambda memory: memory.seq)):
-        # by a question's purpose the log tells which turns were asked about
+        # the purpose records in the log which turns were sent
         purpose = f"facts up to {batch[-1].seq}"
         if context.project:
             purpose += f" of {context.project}"[:150]
@@ -313,7 +313,7 @@ def facts_from_model(
         try:
             answer = model.ask(purpose, INSTRUCTIONS, data, Statings)
         except BudgetSpent:
-            break  # which the model has said
+            break  # the model has reported it
         except ModelError as error:
             notes.append(f"by patterns alone for {len(batch)} turns: {error}")
             continue

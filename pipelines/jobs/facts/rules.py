@@ -1,5 +1,5 @@
 """
-Rules: the patterns of statements, each with the relation it states and how sure it is.
+Rules: the patterns of statements, each with its relation and confidence.
 
 A pattern begins where the sentence does and ends with the value or the entity; a reason or a time
 may follow. A relation that has one value at a time is a singleton.
@@ -13,8 +13,8 @@ from store.text.mention_rules import CODE_TOOLS, LONE_TOOLS, SUBCOMMANDS
 # Forms: names, values and times as parts of regular expressions.
 #
 # A name differs from a word by its form: a capital letter, a digit, a sign inside, or a tool that
-# is commonly written small. "our database is slow" names none. A space stands for white space, `~`
-# for optional white space (`compile_form`). Groups are `entity`, `value` and `slot`.
+# is commonly written small. "our database is slow" contains no name. A space matches white space,
+# `~` optional white space (`compile_form`). Groups are `entity`, `value` and `slot`.
 
 
 def compile_form(written: str) -> re.Pattern[str]:
@@ -32,7 +32,7 @@ def one_of(words: str) -> str:
     return any_case("|".join(sorted(words.split(), key=len, reverse=True)))
 
 
-_END = r"(?![\w-])"  # of a value: no word goes on there
+_END = r"(?![\w-])"  # of a value: no word character or hyphen follows
 
 _TOKEN = r"@?[^\W_][\w.@/#&+-]*(?<![.,])"
 _DETERMINER = one_of(
@@ -122,12 +122,12 @@ _TIMES = (
 WHEN = rf"(?:(?i:since|as of|starting|from|on|in|effective) )?(?:{'|'.join(_TIMES)})"
 
 
-SPEAKER, PROJECT = "\x01", "\x02"  # stand for who says it, and for whose memory it is
+SPEAKER, PROJECT = "\x01", "\x02"  # placeholders for the speaker and for the memory's project
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`entity` and `relation` name a group of the pattern, or are what they say."""
+    """A pattern and its relation; `entity` and `relation` name a group of it or are literal."""
 
     pattern: re.Pattern[str]
     relation: str
@@ -195,7 +195,7 @@ RULES: tuple[Rule, ...] = (
     _rule(rf"{NP}(?:'s|s')? (?i:port) {_IS}(?: (?i:set to))? {PORT}", "port", 0.95),
     _rule(rf"(?i:the port) (?i:of|for) {NP} {_IS} {PORT}", "port", 0.95),
     _rule(rf"(?i:we) (?i:run|serve|expose) {NP} (?i:on port) {PORT}", "port"),
-    # where it is deployed
+    # hosts
     _rule(
         rf"(?i:we){_NOW}(?: (?i:only|always))? (?i:deploy){_NOW}(?: (?i:only))? (?i:to|on) "
         rf"{REGION}",
@@ -217,7 +217,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(rf"{NP} {_IS} (?i:deployed|hosted) (?i:to|on|by|at|with) {TARGET}", "host"),
     _rule(rf"(?i:we) (?i:host|deploy) {NP} (?i:on|to|with) {TARGET}", "host"),
-    # who owns it
+    # owners
     _rule(rf"{NP} {_IS} (?i:owned by) {OWNER}", "owner", 0.95),
     _rule(rf"{OWNER}{_NOW} (?i:owns) {NP_LAST}", "owner"),
     _rule(rf"{OWNER} {_IS} (?i:the (?:code )?owner of) {NP_LAST}", "owner"),
@@ -259,7 +259,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(rf"{CONSTANT} {_IS}(?: (?i:set to))? {QUANTITY}", "value"),
     _rule(rf"{_WE}{_JUST} (?i:set) {CONSTANT} (?i:to) {QUANTITY}", "value"),
-    # where it lies
+    # locations
     _rule(
         rf"{NP} {_IS}(?: (?i:available|hosted|served|reachable|deployed|live))? (?i:at) {URL}",
         "url",
@@ -283,7 +283,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         rf"(?i:we){_JUST} (?i:renamed) {NP} (?i:to) {IDENTIFIER}", "renamed to", is_singleton=False
     ),
-    # what the project is made with
+    # the project's tools
     _rule(rf"(?i:our) {_SLOT} {_IS} {TECH}", "slot", entity=PROJECT),
     _rule(
         rf"(?i:the (?P<slot>(?:default|main) branch)) {_IS} {IDENTIFIER}", "slot", entity=PROJECT
@@ -307,7 +307,7 @@ RULES: tuple[Rule, ...] = (
     _rule(rf"{NP} {_IS} (?i:due)(?: (?i:on|by))? {DATE}", "deadline"),
     _rule(rf"(?i:the deadline (?:for|of)) {NP} {_IS} {DATE}", "deadline"),
     _rule(rf"{NP}(?:'s)? (?i:deadline) {_IS} {DATE}", "deadline"),
-    # who says it
+    # the speaker
     _rule(rf"(?i:my name is) {NAME}", "name", 0.95, entity=SPEAKER),
     _rule(rf"(?i:my) {_MINE} {_IS}(?: (?i:an?|the))? {TECH}", "slot", entity=SPEAKER),
     _rule(rf"(?i:I live|I'm based|I am based){_NOW} (?i:in) {PLACE}", "residence", entity=SPEAKER),

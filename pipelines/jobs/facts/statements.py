@@ -1,8 +1,8 @@
 """
-From a memory's text to its facts: assertions, the statements in them, whose they are, since when.
+From a memory's text to its facts: assertions, their statements, owners and start times.
 
-A sentence is a statement if a pattern of `rules` matches all of it. So one with a condition, a
-place or a case ("in staging", "for EU customers") is none. A list of versions states each of them.
+A sentence is a statement if a pattern of `rules` matches all of it. So a sentence with a condition,
+a place or a case ("in staging", "for EU customers") is not. A list of versions states each of them.
 """
 
 import re
@@ -31,7 +31,7 @@ LEAST_CONFIDENCE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`when` are the words that say since when, empty where none do."""
+    """A matched sentence; `when` has the words that give its start time, empty without any."""
 
     entity: str
     relation: str
@@ -50,7 +50,7 @@ _AFTER_LIST = compile_form(
 
 
 def _versions(text: str) -> list[Statement]:
-    """Return the versions that "we use Flask 2.3 and Redis 7.0" lists; none of part of a list."""
+    """Return the versions in a list like "we use Flask 2.3 and Redis 7.0"; all of them or none."""
     start = _LISTS.match(text)
     at, versions = (start.end() if start else 0), list[Statement]()
     while start and (match := _LISTED.match(text, at)):
@@ -92,9 +92,9 @@ def statements(sentence: str) -> Iterator[Statement]:
 # Assertions: sentences that are not questions, suppositions, denials, quotes or wishes.
 #
 # Word lists and no model. A sentence left out costs little, since its turn is kept anyway; one
-# taken for more than it says would be a wrong fact. So a doubtful sentence is left out.
+# read too broadly would be a wrong fact. So a doubtful sentence is left out.
 
-MAX_TEXT = 6_000  # characters; a longer one is pasted, and what it says is not its writer's word
+MAX_TEXT = 6_000  # characters; a longer text is pasted, so it is not the writer's own statement
 MAX_SENTENCE = 300
 MIN_WORDS, MAX_WORDS = 3, 40
 
@@ -102,7 +102,7 @@ _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _NO_PROSE = re.compile(r"\s*(?:>|\||\+|#|\$ |--|@@|//|/\*|\{|\}|<)|(?: {4}|\t)(?!\s*[-*\d])")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[[ xX]?\]\s+)?")
 _ENDS = re.compile(r"[.!?:;]\W*$")
-_WIDE = 60  # characters from which on a line may be broken for its width
+_WIDE = 60  # characters of the shortest line that may be wrapped
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[.!?])\s+(?=we\b|i\b)|(?<!\s)\s*;\s+")
 _LEAD_IN = re.compile(
     r"^(?:(?:please )?(?:note|remember|keep in mind|mind)(?: that\b|\s*[:,])"
@@ -113,7 +113,7 @@ _LEAD_IN = re.compile(
     r"|it turns out that\s+)\s*",
     re.IGNORECASE,
 )
-# a line that ends with a colon says what follows is something else: an example, a file to write
+# a line ending with a colon introduces something else: an example, a file to write
 _OPENS = re.compile(r":\s*$")
 _OPENS_FACTS = re.compile(
     r"^\W*(?:(?:some |my |our |the )?(?:facts?|notes?)|set-?up|current (?:state|set-?up)"
@@ -140,13 +140,13 @@ _DOUBT = re.compile(
     r"|assumes|assuming|imagine|pretend|hypothetically|hypothetical|theoretically|ideally|unsure"
     r"|uncertain|sure|doubt|guessed|suspect|possible|almost|nearly|roughly|approximately|about"
     r"|around|circa"
-    # wished for, to come
+    # wishes and plans
     r"|will|won't|shall|gonna|going to|plan|plans|planned|planning|intend|intends|want|wants|wanted"
     r"|wish|wishes|hope|hopes|hopefully|hoping|expect|expects|expected|expecting|propose|proposes"
     r"|proposed|suggest|suggests|suggested|recommend|recommends|recommended|consider|considering"
     r"|try|trying|tried|let's|lets|need|needs|needed|todo|fixme|soon|later|eventually|someday"
     r"|tomorrow|upcoming|next|make sure|ensure|check|verify|please|about to|once|when|whenever"
-    # no more
+    # no longer true
     r"|until|till|used to|previously|formerly|originally|initially|before|back then|once upon"
     r"|temporarily|sometimes|usually|often|typically|normally|generally|mostly|occasionally"
     r"|for now|for the moment|today only"
@@ -160,7 +160,7 @@ _DOUBT = re.compile(
     r")\b|n't\b|'ll\b|'d\b|\?|\.\.\.|…",
     re.IGNORECASE,
 )
-# who takes back a part of what he says may mean any of it
+# a retraction may apply to any part of the text
 _TAKEN_BACK = re.compile(
     r"\b(?:no,? wait|wait,? no|scratch that|never ?mind|my (?:mistake|bad)|i was wrong|oops"
     r"|strike that|that(?:'s| is| was) (?:wrong|not right|incorrect))\b",
@@ -173,7 +173,7 @@ _STARS = re.compile(r"\*\*([^*]+)\*\*|(?<!\w)_([^_\s][^_]*)_(?!\w)")
 
 
 def assertions(text: str) -> Iterator[str]:
-    """Yield the sentences of a text that assert something, in order, bare of what leads in."""
+    """Yield the sentences of a text that assert something, in order, without lead-in words."""
     if len(text) > MAX_TEXT or _TAKEN_BACK.search(text):
         return
     is_other = False
@@ -192,8 +192,8 @@ def assertions(text: str) -> Iterator[str]:
 
 
 def _unwrap_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text, those that only its width broke as one: half a sentence may say
-    what the whole does not.
+    """Yield the lines of a text, with wrapped lines joined: half a sentence may assert something
+    else than the whole.
     """
     whole = ""
     for line in text.splitlines():
@@ -219,17 +219,17 @@ def bare_assertion(sentence: str) -> str | None:
     bare = _TICKED.sub(r"\1", _QUOTED.sub(r"\1\2", bare))
     if any(sign in bare for sign in '"“”«»`?') or _ASKS.match(bare):
         return None
-    # the reason of a thing may be what must not be, or could
+    # a reason may name something forbidden or possible
     return None if _DOUBT.search(_REASON.sub("", bare)) else bare
 
 
-# Phrases: the entity, value and time of a matched sentence, and what rules each out.
+# Phrases: the entity, value and time of a matched sentence, and the exclusions of each.
 
 _WHEN = compile_form(WHEN)
 _LED_IN = compile_form(rf"(?P<when>{WHEN})~,?~(?=\S)")
 _ADVERBS = one_of("now only again currently already")
 _FILLER = compile_form(rf"(?: (?:{_ADVERBS}|(?i:at the moment|by default)))+")
-# beside the statement, and no case that it is of
+# additions to a statement that do not limit it to a case
 _ASIDE = compile_form(r"~\((?!(?i:in|on|for|only|at|by|from|to|of|with)\b|\w+\))[^()]*\)$")
 _GOALS = one_of("keep avoid match be reduce save meet get")
 _REASON_CLAUSE = compile_form(
@@ -245,7 +245,7 @@ def split_time_prefix(sentence: str) -> tuple[str, str]:
 
 
 def time_suffix(rest: str) -> str | None:
-    """Return the time in what follows a value, empty for none; None where more follows than a
+    """Return the time in the text after a value, empty for none; None where it has more than a
     reason and a time: the statement is then of a case, or of several values.
     """
     rest = _ASIDE.sub("", rest.rstrip(" \t.!"))
@@ -263,7 +263,7 @@ def time_suffix(rest: str) -> str | None:
 
 
 def entity_of(match: re.Match[str], named: str) -> str | None:
-    """Return the entity of a match, as it is written; None where it is no name of one thing."""
+    """Return the entity of a match, as written; None where it does not name a single thing."""
     if named:
         return named
     if (match.groupdict().get("det") or "").lower().strip() not in ("", "the", "our"):
@@ -277,10 +277,10 @@ def entity_of(match: re.Match[str], named: str) -> str | None:
 
 
 def value_of(written: str) -> str | None:
-    """Return a value without what belongs to the sentence; None where it names nothing."""
+    """Return a value without the sentence's punctuation; None where it names nothing."""
     value = written.strip(" .,;:!")
     first = value.split()[0] if value else "it"
-    return None if first in _NO_NAME or first == "I" else value  # Go is a name, "go" is none
+    return None if first in _NO_NAME or first == "I" else value  # Go is a name, "go" is not
 
 
 def vagueness(entity: str, sentence: str) -> float:
@@ -308,14 +308,14 @@ _VAGUE = frozenset(
 )
 
 
-# Facts: statements with their owner, the time since when they hold, and their sentence.
+# Facts: statements with their owner, start time and sentence.
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A fact as a memory states it: `entity` and `relation` by their canonical names.
 
-    `since` is microseconds UTC, of the memory where the words say no time; `said` its sentence.
+    `since` is microseconds UTC, the memory's time if the text gives none; `said` is the sentence.
     """
 
     entity: str
@@ -333,7 +333,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """A fact that was read in a memory, and how."""
+    """A fact, the memory that states it and its origin."""
 
     memory: Memory
     fact: Fact
@@ -343,7 +343,7 @@ class FactSource:
 def facts_in(memory: Memory) -> list[Fact]:
     """Return the facts that a memory's content states, in order.
 
-    Where it says two values of what has one at a time it says neither: which holds is a guess.
+    Two values of a singleton relation cancel out: choosing between them would be a guess.
     """
     facts: list[Fact] = []
     for sentence in assertions(memory.content):
@@ -355,7 +355,7 @@ def facts_in(memory: Memory) -> list[Fact]:
 
 def anchor(memory: Memory, statement: Statement, sentence: str) -> Fact | None:
     """Return the fact of a statement, with its entity and its time; None where the memory names
-    neither, or a time that had not come.
+    neither, or a time in its future.
     """
     entity = _whom(memory) if statement.entity == SPEAKER else statement.entity
     if entity is not None and statement.entity == PROJECT:
@@ -380,7 +380,7 @@ def anchor(memory: Memory, statement: Statement, sentence: str) -> Fact | None:
 
 
 def _whom(memory: Memory) -> str | None:
-    """Return the "I" of a memory: its author by name, else the user; an agent is nobody."""
+    """Return the "I" of a memory: its author by name, else the user; None for an agent."""
     author = speaker_name(memory.created_by) if memory.created_by else None
     return author or ("user" if memory.trust == "user" else None)
 

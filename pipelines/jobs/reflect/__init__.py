@@ -36,12 +36,12 @@ GROWN = 1.5  # times its sources
 _MORE = 2  # sources, at least
 _MOST_OF = 0.5
 
-_KEPT = (ACTIVE, ARCHIVED, FORGOTTEN)  # what stands, or was turned down
+_KEPT = (ACTIVE, ARCHIVED, FORGOTTEN)  # in use, or turned down
 
 
 @dataclass(frozen=True)
 class New:
-    """A finding to be put down, and the insights whose place it takes; or one to be restored."""
+    """A finding to record, and the insights it replaces; or an insight to restore."""
 
     finding: Finding
     replaced: tuple[Memory, ...] = ()
@@ -53,7 +53,7 @@ def new_insights(context: Context, findings: Iterable[Finding]) -> list[New]:
     table = context.tables("insights")["insights"]
     jobs, rows = table.column("job").to_pylist(), table.column("document").to_pylist()
     own = [row for row, job in zip(rows, jobs, strict=True) if job == "reflect"]
-    insights = context.memories(np.array(own, np.int64))  # in whatever state
+    insights = context.memories(np.array(own, np.int64))  # in any state
     new: list[New] = []
     for finding in findings:
         stronger = [other.finding for other in new if _is_like(other.finding, finding)]
@@ -86,7 +86,7 @@ def _is_like(insight: Memory | Finding, finding: Finding) -> bool:
 
 
 def _covers(old: frozenset[str], new: frozenset[str]) -> bool:
-    """Return whether `old` has most of the sources of `new`."""
+    """Return True if `old` has most of the sources of `new`."""
     return len(old & new) >= _MOST_OF * len(new)
 
 
@@ -97,7 +97,7 @@ def _is_grown(old: frozenset[str], new: frozenset[str]) -> bool:
 
 # The job.
 
-MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them
+MOST_INSIGHTS = 200  # of one run, the strongest: a person reviews them
 
 
 def propose(context: Context) -> Proposal:
@@ -133,7 +133,7 @@ def propose(context: Context) -> Proposal:
 
 
 class _Texts:
-    """Puts findings into words, with a model as long as there is one to pay."""
+    """A writer of findings, with a model while the budget lasts."""
 
     def __init__(self, model: LanguageModel | None) -> None:
         self._model = model
@@ -141,7 +141,7 @@ class _Texts:
         self._is_spent = False
 
     def of(self, finding: Finding) -> tuple[str, Made]:
-        """Return the text of a finding and how it was come by."""
+        """Return the text of a finding and its origin."""
         plain = extractive_text(finding), Made(job="reflect")
         if self._model is None:
             return plain

@@ -1,5 +1,5 @@
 """
-Findings of `reflect`: what several memories show together, by similarity, by time and by cause.
+Findings of `reflect`: patterns in several memories, by similarity, by time and by cause.
 
 Clusters are memories of more than one day or session about the same thing. Two memories are as
 similar as their vectors, plus half of the remaining distance if they name the same rare entities.
@@ -26,9 +26,9 @@ SMALLEST, LARGEST = 3, 24  # memories of a cluster
 LEAST = 0.5  # the mean similarity of a model's vectors: as of related texts
 LEAST_LETTERS = 0.42  # cosines of hashed letters: below it groups were about nothing in common
 TERMS = 6  # of a topic
-_LEAST_TERMS = 2  # shared: else nobody can say what it is about
-_RAREST = 1_024  # entities that are looked at, the rarest of those that several name
-_TOO_COMMON = 0.1  # the share of memories from which on a name joins nothing
+_LEAST_TERMS = 2  # shared: with fewer, the topic is unclear
+_RAREST = 1_024  # entities compared, the rarest of those in several memories
+_TOO_COMMON = 0.1  # a name in this share of memories joins nothing
 
 Vectors = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
@@ -54,8 +54,8 @@ def find_clusters(inputs: Inputs, vectors: Vectors, calibration: Calibration) ->
 
 
 def _overlap(inputs: Inputs, places: Places) -> Vectors:
-    """Return the share of the names of two memories that both mention, [places, places]; a rare
-    name weighs more.
+    """Return the share of common names of each two memories, [places, places]; a rare name weighs
+    more.
     """
     counts = Counter(name for place in places.tolist() for name in inputs.named[place])
     most = max(3.0, _TOO_COMMON * len(places))
@@ -77,7 +77,7 @@ def _overlap(inputs: Inputs, places: Places) -> Vectors:
 def _cluster(
     inputs: Inputs, places: Places, alike: Vectors, usual: generated_text.DocumentFrequencies
 ) -> Finding | None:
-    """Return a group as a finding; None where it is too small, of one sitting, or about nothing.
+    """Return a group as a finding; None where it is too small, of one session, or has no topic.
 
     The member that is most like the others comes first.
     """
@@ -109,7 +109,7 @@ def _cluster(
 #
 # The nearest-neighbour chain finds the pairs to merge in n^2 steps and n^2 numbers. Its groups are
 # those of merging the most similar pair over and over, since average linkage never makes two groups
-# more similar than either was to what it was merged with.
+# more similar than either was to its own merge partner.
 #
 # Murtagh 1983, https://doi.org/10.1093/comjnl/26.4.354; the update is Lance and Williams 1967.
 
@@ -171,15 +171,15 @@ def _collect_groups(parent: Members) -> list[Members]:
 
 # Time: an error recurs if it is named on DAYS days or more. Files that change often and commands
 # that run often are ordinary work. A rhythm (a weekday, the days after a release) is reported only
-# if chance explains it in less than CHANCE of all cases: the binomial tail of its days, each as
-# likely as the project's own days of writing, over all that was tried (Bonferroni).
+# if its probability by chance is below CHANCE: the binomial tail of its days, each as likely as the
+# project's own days of writing, corrected for all rhythms tried (Bonferroni).
 
 DAYS = 3
 CHANCE = 0.01
 MOST_SOURCES = 24  # of one pattern, the newest
 _AFTER_RELEASE = 2  # days that count as after it
-_EVERYWHERE = 0.2  # the share of memories from which on a name is what the project is about
-_AT_LEAST = 20  # memories of a project before one can say what is everywhere
+_EVERYWHERE = 0.2  # a name in this share of memories is the project's own subject
+_AT_LEAST = 20  # memories of a project before `_EVERYWHERE` applies
 
 _WEEKDAYS = "Thursday Friday Saturday Sunday Monday Tuesday Wednesday".split()  # 1970 began on one
 
@@ -229,7 +229,7 @@ def _error_memories(inputs: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
 
 
 def _rhythm(days: Sequence[int], active: Sequence[int], near_release: set[int], tried: int) -> str:
-    """Return the rhythm of days that chance does not explain; "" where there is none."""
+    """Return the rhythm of days that chance does not explain; "" without any."""
     rhythms: list[tuple[float, str]] = []
     for weekday in sorted({date % 7 for date in days}):
         hits = sum(date % 7 == weekday for date in days)
@@ -251,16 +251,16 @@ def binomial_tail(hits: int, days: int, usual: float) -> float:
     )
 
 
-# Causes. A chain follows `parent_id` and the edges cause, support and derived, from what was first
+# Causes. A chain follows `parent_id` and the edges cause, support and derived, from the first cause
 # to its result: an edge's target is its source's cause or support, or derives from it. A fix
 # belongs to the newest failure before it, of FORGET days at most, that names the same error or two
 # other names in common.
 
 SHORTEST, LONGEST = 3, 8  # memories of a chain
 FORGET = 30  # days
-_NAMES = 2  # that are no error, before a fix and a failure are of one thing
-_COMMON = 0.1  # the share of memories from which on a name tells nothing
-_FEW = 20  # memories, of which none is common yet
+_NAMES = 2  # other than errors, that a fix and its failure must share
+_COMMON = 0.1  # a name in this share of memories is no evidence
+_FEW = 20  # memories; up to so many no name counts as common
 
 _RELATIONS = frozenset({"cause", "support", "derived"})
 _FIXES = frozenset({"bugfix", "lesson"})
@@ -314,7 +314,7 @@ def _followers(by_id: Mapping[str, Memory], edges: Sequence[Edge]) -> dict[str, 
 def _longest_chain(
     first: str, followers: Mapping[str, Sequence[str]], before: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the longest chain on from a memory, LONGEST at most; none goes round in a circle."""
+    """Return the longest chain from a memory on, LONGEST at most, without cycles."""
     chain = (*before, first)
     if len(chain) == LONGEST:
         return chain

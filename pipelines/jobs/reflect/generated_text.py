@@ -26,12 +26,12 @@ _OF_CHAIN = 8
 
 
 def headline(finding: Finding) -> str:
-    """Return an insight's topic and what was seen: "deadlock, orders: 4 notes, ...\""""
+    """Return an insight's topic and pattern: "deadlock, orders: 4 notes, ...\""""
     return f"{', '.join(finding.topic)}: {finding.says}"
 
 
 def extractive_text(finding: Finding) -> str:
-    """Return the text of an insight without a model: its headline, then the telling sentences."""
+    """Return the text of an insight without a model: its headline, then its key sentences."""
     topic_terms = terms(" ".join(finding.topic))
     quoted = ((memory, key_sentence(memory, topic_terms)) for memory in finding.sources)
     most = _OF_CHAIN if finding.is_in_order else QUOTED
@@ -44,12 +44,12 @@ def extractive_text(finding: Finding) -> str:
 
 LONGEST = 200  # characters of a quoted sentence
 OWN = 4
-_SHORT = 4.0  # terms; among shorter sentences length says nothing
-_LEAST = 12  # characters; shorter ones say nothing alone
-_ALIKE = 0.6  # the share of terms from which two sentences say the same
+_SHORT = 4.0  # terms; among shorter sentences length is no evidence
+_LEAST = 12  # characters; shorter sentences mean nothing alone
+_ALIKE = 0.6  # the least share of common terms of two equivalent sentences
 _READ = 2_000  # characters of a memory that are read
 
-# what stands below a commit's message, or below a note of one: names, and nothing that is said
+# trailers of a commit message, or of a note of a commit: names, no sentences
 _TRAILER = re.compile(r"(?:files|fixes|closes|refs|co-authored-by|signed-off-by)\b[: #]", re.I)
 # a single line break within a sentence only wraps it
 _SENTENCE = re.compile(
@@ -93,10 +93,10 @@ class DocumentFrequencies:
 
 
 def topic(memories: Sequence[Memory], usual: DocumentFrequencies, most: int) -> list[str]:
-    """Return the words that some memories have in common and others have not, as written.
+    """Return the words common to some memories and rare in others, as written.
 
-    Half of them contain each, two at least, and every OWN-th memory that contains it is among them.
-    The most telling come first; numbers alone are no topic.
+    Each is in half of the memories, two at least, which are at least one in OWN of all memories
+    with it. The most informative come first; numbers alone are no topic.
     """
     own = DocumentFrequencies.of(memories).frequencies
     least = max(2, -(-len(memories) // 2))
@@ -162,12 +162,12 @@ def distinct_sentences(quoted: Iterable[tuple[Memory, str]], most: int) -> list[
 
 
 def is_release(text: str) -> bool:
-    """Return whether a text reports a release: "Release 2.4.0", "tagged v1.0"."""
+    """Return True if a text reports a release: "Release 2.4.0", "tagged v1.0"."""
     return _RELEASE.search(text[:LONGEST]) is not None
 
 
 def is_failure(text: str) -> bool:
-    """Return whether a text reports a failure."""
+    """Return True if a text reports a failure."""
     return _FAILURE.search(text[:_READ]) is not None
 
 
@@ -176,13 +176,13 @@ INSTRUCTIONS = """You are given notes of one project that belong together, each 
 Say in one to three plain sentences what they say together that none of them says alone: the
 pattern, the cause, or what to expect. Use only what the notes say. Repeat numbers, names, paths
 and commands exactly as they are written there. No advice, no opinion, no introduction."""
-_LONGEST = 1_200  # characters of a note that a model is shown
-_BORNE = 0.6  # the share of a sentence's words that must stand in a source
+_LONGEST = 1_200  # characters of a note shown to a model
+_BORNE = 0.6  # the share of a sentence's words that must be in a source
 _MOST = 5  # sentences
-_LONGEST_SAID = 600  # characters of one
+_LONGEST_SAID = 600  # characters of a sentence
 
 _SIGN = r"[\w./:\\@#%$€£+-]"
-_VALUE = re.compile(  # each from where a run begins: a long one is looked at once
+_VALUE = re.compile(  # each from the start of a run, so that a long run is scanned once
     rf"(?<!{_SIGN}){_SIGN}*\d{_SIGN}*"
     r"|(?<!\w)(?:\w+(?:[_./:\\@#]+\w+)+|\w*[a-z][A-Z]\w*)"
 )
@@ -202,7 +202,7 @@ def ask_for_text(model: LanguageModel, finding: Finding) -> Answer[Written]:
 
 
 def model_input(finding: Finding) -> str:
-    """Return a finding as a model is shown it."""
+    """Return a finding as the data of a model's prompt."""
     notes = (
         f"{date(memory)}: {' '.join(_memory_text(memory)[:_LONGEST].split())}"
         for memory in finding.sources
@@ -223,7 +223,7 @@ def supported_text(finding: Finding, written: Written) -> str | None:
 
 
 def is_supported(sentence: str, text: str) -> bool:
-    """Return whether the text of sources contains all that a sentence must not invent."""
+    """Return True if the sources' text has a sentence's marks, any negation and most words."""
     folded = " ".join(text.casefold().split())
     for mark in _marks(sentence):
         if re.search(rf"(?<!\w){re.escape(mark)}(?!\w)", folded) is None:  # 43 is not in 5432

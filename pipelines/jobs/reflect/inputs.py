@@ -2,9 +2,8 @@
 Inputs and findings of `reflect`: a project's memories with the entities they name.
 
 Memories that jobs derived are left out, so no insight is made of insights; memories that
-consolidate merged stand for their sources. So are commits and the turns of agents: that several
-touched the same files is in `git log`, and nobody noted it. Of very many memories the newest are
-used.
+consolidate merged count as their sources. Commits and the turns of agents are left out too: common
+files are in `git log`, and were not noted by anyone. Of very many memories the newest are used.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from store.memories.memory import Memory
 
 MOST = 16_384  # memories of a project
 
-# kinds that say what others say, a wish, or what happened; and whose notes only say that
+# kinds that repeat other memories, state a wish or report an event; and sources that only do so
 _NONE_OF = frozenset({"insight", "summary", "goal", EPISODE})
 _NOT_FROM = frozenset({git.SOURCE})
 
@@ -38,7 +37,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Inputs:
-    """`rows` are those of the memories, in the order of `memories`: by when they happened.
+    """A project's memories in the order of their events; `rows` are in the same order.
 
     `named` [memories] are places in `names`.
     """
@@ -97,17 +96,17 @@ def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[froz
     return names, tuple(map(frozenset, by_memory))
 
 
-# A finding, before it is put into words.
+# A finding, before its text is written.
 
 InsightType = Literal["cluster", "temporal", "causal"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`topic` names its subject; `says` the pattern in it. `strength` orders findings.
+    """A pattern in several memories: `topic` is its subject, `says` the pattern.
 
-    `sources` are in the order in which they are quoted: the most telling first, or what came first
-    where `is_in_order`.
+    `strength` orders findings. `sources` are in the order in which they are quoted: the most
+    informative first, or the oldest first where `is_in_order`.
     """
 
     insight_type: InsightType

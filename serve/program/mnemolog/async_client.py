@@ -2,8 +2,8 @@
 AsyncClient: the calls of Client, awaited.
 
 Each call runs in a thread of the client's own, so that its connections, retries and errors are
-those of Client, and no HTTP library is needed. A call that is cancelled is no longer waited for;
-what was sent may still be carried out.
+those of Client, and no HTTP library is needed. A cancelled call is no longer waited for; its
+request may still be carried out.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from mnemolog.client import RETRIES, TIMEOUT_S, Client
 from mnemolog.resources import Jobs, Memories, Proposals, Receipts, Tenants
 
 CONCURRENT = 16  # requests at once, and connections
-_CHUNK = 50  # of a list: what one visit to a thread brings
+_CHUNK = 50  # items of a list per visit to a thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class _Threaded(Protocol):
-    """What has calls of its own, and threads to run them in."""
+    """An object with calls of its own, and threads to run them in."""
 
     _calls: Any
     _threads: ThreadPoolExecutor
@@ -49,7 +49,7 @@ def _awaitable(
 def _iterable(
     call: Callable[Concatenate[Any, P], Iterator[T]],
 ) -> Callable[Concatenate[Any, P], AsyncIterator[T]]:
-    """Return a call that yields as a method that yields, some at a time."""
+    """Return a generator call as a method that yields asynchronously, some items at a time."""
 
     async def run(self: _Threaded, /, *args: P.args, **named: P.kwargs) -> AsyncIterator[T]:
         loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ def _iterable(
 
 
 class _Resource:
-    """A resource of a Client, and the threads that ask for it."""
+    """A resource of a Client, and the threads for its calls."""
 
     def __init__(self, calls: Any, threads: ThreadPoolExecutor) -> None:
         self._calls, self._threads = calls, threads

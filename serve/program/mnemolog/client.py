@@ -84,7 +84,7 @@ class Client:
 
     @cached_property
     def tenants(self) -> Tenants:
-        # what concerns a tenant names it in its path
+        # these requests name their tenant in the path
         return Tenants(TenantConnection(self._asking.connection))
 
     @cached_property

@@ -1,5 +1,5 @@
 """
-Connection: requests over kept connections, in time, and sent again where that is safe.
+Connection: requests over kept connections, with timeouts, repeated if that is safe.
 """
 
 import http.client
@@ -24,11 +24,11 @@ from msgspec.json import Decoder
 
 from mnemolog.errors import Error, NoServer, Refused, Unreachable, Unreadable, refusal
 
-IDLE_S = 60.0  # a server hangs up on who is silent for longer
+IDLE_S = 60.0  # a server closes connections that are idle for longer
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
 _LINES = 1 << 16  # bytes of a stream read at a time
 
-Json = Any  # what JSON can say
+Json = Any  # a JSON value
 
 
 class _Details(msgspec.Struct):
@@ -51,10 +51,10 @@ class Answer:
 
 
 class Connection:
-    """A server, asked by as many threads as like: each request has a connection to itself.
+    """A server for any number of threads: each request has a connection to itself.
 
-    `retries` is how often a request that is safe to send twice is sent again where the server is
-    busy or hung up; the waits between grow, and are as long as the server asks for.
+    `retries` is the number of repeats of a request that is safe to send twice, if the server is
+    busy or hung up; the waits between grow, and are at least as long as the server asks for.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Connection:
                 yield rest
 
     def close(self) -> None:
-        """Close what is not in use; the next request opens anew."""
+        """Close the idle connections; the next request opens a new one."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
@@ -145,7 +145,7 @@ class Connection:
         data: bytes | None,
         headers: Mapping[str, str] | None,
     ) -> Iterator[http.client.HTTPResponse]:
-        """Give the response of a 2xx; the connection is kept where all of it was read."""
+        """Yield the response of a 2xx; the connection is kept if all of it was read."""
         connection, response = self._take_connection(), None
         fields = self._headers | ({"Content-Type": "application/json"} if data is not None else {})
         try:
@@ -170,13 +170,13 @@ class Connection:
         return self._prefix + path + (f"?{text}" if text else "")
 
     def _take_connection(self) -> http.client.HTTPConnection:
-        """Return a connection that waits, or a new one."""
+        """Return an idle connection, or a new one."""
         with self._lock:
             connection, used_at = self._idle.pop() if self._idle else (None, 0.0)
         if connection is None:
             return self._make_connection()
         if time.monotonic() - used_at > IDLE_S or _is_dropped(connection):
-            connection.close()  # it opens again as it is asked
+            connection.close()  # the next request opens it again
         return connection
 
 
@@ -186,7 +186,7 @@ def part(value: str) -> str:
 
 
 def _is_dropped(connection: http.client.HTTPConnection) -> bool:
-    """True if the server closed a connection that waits: then there is its end to read."""
+    """Return True if the server closed an idle connection: then its end can be read."""
     try:
         return bool(connection.sock and select.select([connection.sock], (), (), 0)[0])
     except ValueError:  # more open files than it can look at
@@ -194,7 +194,7 @@ def _is_dropped(connection: http.client.HTTPConnection) -> bool:
 
 
 def _query_pairs(name: str, value: Json) -> list[tuple[str, str]]:
-    """Return a parameter of a query as it is sent: not at all, once, or once for each of a list."""
+    """Return a query parameter's pairs to send: none, one, or one for each item of a list."""
     if value is None:
         return []
     if isinstance(value, bool):
@@ -207,7 +207,7 @@ def _query_pairs(name: str, value: Json) -> list[tuple[str, str]]:
 
 
 def _refusal(response: http.client.HTTPResponse) -> Refused:
-    """Return the error that a response stands for."""
+    """Return the error for a response."""
     data = response.read()
     try:
         details = _details.decode(data)
@@ -226,9 +226,9 @@ def _refusal(response: http.client.HTTPResponse) -> Refused:
     )
 
 
-# Asking: a server, and the tenant every request is about.
+# TenantConnection: a server, and the tenant of every request.
 #
-# Decoders are made at import, one a shape: msgspec 0.22 crashes where two threads meet a type for
+# Decoders are made at import, one per shape: msgspec 0.22 crashes if two threads meet a type for
 # the first time.
 
 Shape = TypeVar("Shape")
@@ -246,17 +246,17 @@ Page = TypeVar("Page", bound=Paged)
 
 @dataclass(frozen=True, slots=True)
 class TenantConnection:
-    """Without a tenant the server's default one is meant; a token's own beats what is named."""
+    """A connection for one tenant, None for the server's default; a token's own tenant wins."""
 
     connection: Connection
     tenant: str | None = None
 
     def get(self, shape: Decoder[Shape], path: str, **query: Any) -> Shape:
-        """Return what a GET is answered with."""
+        """Return the answer to a GET."""
         return decode_answer(shape, self.connection.ask("GET", path, query=self._of(query)).body)
 
     def pages(self, shape: Decoder[Page], path: str, query: Mapping[str, Any]) -> Iterator[Page]:
-        """Yield the pages of a list, each asked for when it is come to."""
+        """Yield the pages of a list, each requested when it is reached."""
         cursor: str | None = None
         while True:
             page = self.get(shape, path, **query, cursor=cursor)
@@ -278,10 +278,10 @@ class TenantConnection:
         is_keyed: bool = False,
         is_safe: bool = False,
     ) -> Shape:
-        """Return what a POST is answered with.
+        """Return the answer to a POST.
 
         `is_safe` says that it changes nothing when it comes twice. With `is_keyed` an idempotency
-        key makes it so: the one given, or one that is drawn.
+        key makes it so: the given key, or a random one.
         """
         headers = {"Idempotency-Key": f'"{key or uuid.uuid4()}"'} if is_keyed else {}
         answer = self.connection.ask(
@@ -290,7 +290,7 @@ class TenantConnection:
         return decode_answer(shape, answer.body)
 
     def delete(self, shape: Decoder[Shape], path: str, *, is_safe: bool = True) -> Shape:
-        """Return what a DELETE is answered with."""
+        """Return the answer to a DELETE."""
         return decode_answer(shape, self.connection.ask("DELETE", path, is_safe=is_safe).body)
 
     def send(
@@ -303,7 +303,7 @@ class TenantConnection:
         etag: str | None = None,
         is_safe: bool = False,
     ) -> Answer:
-        """Return the answer to a request that may depend on what was read: its `etag`."""
+        """Return the answer to a request, which may depend on a state read before: its `etag`."""
         return self.connection.ask(
             method,
             path,
@@ -319,18 +319,17 @@ class TenantConnection:
 
 
 def decode_answer(shape: Decoder[Shape], data: bytes) -> Shape:
-    """Return what was sent, as a shape; raise Unreadable."""
+    """Return a decoded answer; raise Unreadable."""
     try:
         return shape.decode(data)
     except (UnicodeDecodeError, msgspec.MsgspecError) as error:
         raise Unreadable(f"this is no answer of a memory's server: {error}") from error
 
 
-# Where the server of this machine listens, and its owner's token.
+# The address of this machine's server, and its owner's token.
 #
-# Both stand in files of the home that their owner alone can read. Only a server whose process
-# lives is taken: another program may have the port of one that was killed, and must not be sent
-# the token.
+# Both are in files of the home that only their owner can read. A server is used only if its process
+# lives: another program may have the port of a killed server, and must not be sent the token.
 
 
 class _Server(msgspec.Struct):
@@ -338,7 +337,7 @@ class _Server(msgspec.Struct):
     port: int
 
 
-# made once: msgspec 0.22 crashes where two threads meet a type for the first time
+# made once: msgspec 0.22 crashes if two threads meet a type for the first time
 _decoder = msgspec.json.Decoder(_Server)
 
 
@@ -356,7 +355,7 @@ def find_server(home: Path | None = None) -> tuple[str, str]:
 
 
 def default_home(environ: Mapping[str, str]) -> Path:
-    """Return where the memories of this user lie, as `mnemolog` itself finds it."""
+    """Return the folder of this user's memories, as `mnemolog` itself finds it."""
     if named := environ.get("MNEMOLOG_HOME"):
         return Path(named).expanduser()
     if sys.platform == "win32":

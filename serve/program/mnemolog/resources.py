@@ -156,7 +156,7 @@ class Memories:
 
 
 def _has(memory: wire.ListedMemory, fields: Mapping[str, Any]) -> bool:
-    """True if a memory has these fields; one that a list does not show counts as another."""
+    """Return True if a memory has these fields; a field not in lists counts as different."""
     missing = object()
     values = {name: getattr(memory, name, missing) for name in fields}
     return all(

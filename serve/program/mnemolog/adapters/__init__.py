@@ -1,4 +1,4 @@
 """
-Adapters: a memory where an agent library asks for one of its own. A module each, which needs that
-library installed; nothing else of this package imports them.
+Adapters: a memory in place of an agent library's own. A module each, which needs that library
+installed; nothing else in this package imports them.
 """

@@ -2,7 +2,7 @@
 MemoryTool: a memory behind Anthropic's memory tool, `memory_20250818`.
 
 Claude sees files below `/memories`. A file is a memory, found by its words and its path like any
-other; what it held before stays in that memory's history. The answers are those that Anthropic
+other; its earlier text stays in that memory's history. The answers are those that Anthropic
 documents for the tool.
 """
 
@@ -28,8 +28,9 @@ _NUMBER = 6  # characters of a line's number
 class MemoryTool(BetaAbstractMemoryTool):
     """The memory tool for `client.beta.messages.tool_runner(tools=[MemoryTool(Client())])`.
 
-    A file may have 65,000 characters; secrets in it are redacted before they are written. What
-    Claude cannot do is told to Claude: a ToolError with the reason, also where the server refuses.
+    A file may have 65,536 characters with its path; secrets in it are redacted before they are
+    written. A failed command raises ToolError with the reason for Claude, also if the server
+    refuses it.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         self._client, self._project, self._trust = client, project, trust
 
     def execute(self, command: Any) -> Any:
-        """Return what Claude is told; raise ToolError."""
+        """Return the result for Claude; raise ToolError."""
         try:
             return super().execute(command)
         except Error as error:
@@ -146,7 +147,7 @@ class MemoryTool(BetaAbstractMemoryTool):
                 yield memory
 
     def _held(self, path: str) -> wire.ListedMemory | None:
-        """Return the memory that is a file now."""
+        """Return a file's current memory."""
         return next(self._list(key=_key(path)), None)
 
     def _below(self, folder: str) -> Iterator[wire.ListedMemory]:
@@ -164,7 +165,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         return next(self._at_or_below(path), None) is not None
 
     def _check_parents(self, path: str) -> None:
-        """Raise ToolError where a file lies where a folder would have to."""
+        """Raise ToolError if a parent folder of the path is a file."""
         while (path := posixpath.dirname(path)) != _ROOT:
             if self._held(path):
                 raise ToolError(f"The path {path} is not a directory.")
@@ -185,7 +186,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         fields: wire.Fields = {"tags": [_TAG], "trust": self._trust, "source": path}
         if self._project is not None:
             fields["project"] = self._project
-        # the server strips a text: what it takes off is kept beside it
+        # the server strips a text: the stripped end is kept in the metadata
         fields["metadata"] = {_TAG: {"path": path, "end": whole[len(whole.rstrip()) :]}}
         self._client.memories.upsert(_key(path), whole.rstrip(), **fields)
 
@@ -205,7 +206,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = MemoryTool(client, project=project, trust=trust)
 
     async def execute(self, command: Any) -> Any:
-        """Return what Claude is told; raise ToolError."""
+        """Return the result for Claude; raise ToolError."""
         return await asyncio.to_thread(self._tool.execute, command)
 
     async def clear_all_memory(self) -> Any:
@@ -216,7 +217,7 @@ class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
 
 
 def _check_path(named: str) -> str:
-    """Return a path without dots and doubled slashes; raise ToolError where it leads outside."""
+    """Return a path without dots and doubled slashes; raise ToolError if it leads outside."""
     if not named.startswith(_ROOT):
         raise ToolError(f"Path must start with {_ROOT}, got: {named}")
     path = posixpath.normpath(named)

@@ -1,8 +1,8 @@
 """
 CrewMemory: a memory as that of a CrewAI crew or agent.
 
-CrewAI's own memory asks a model where to file a text and how much it matters, and another for its
-vector. Here neither is asked: a text lies in the scope that it was given, and recall finds it by
+CrewAI's own memory asks a model for the scope and the importance of a text, and another for its
+vector. Here neither is asked: a text stays in the scope that it was given, and recall finds it by
 its words and our own vectors.
 """
 
@@ -19,15 +19,15 @@ from crewai.memory.utils import join_scope_paths, normalize_scope_path
 from mnemolog import Client, Draft, NotFound, wire
 
 _TAG = "crewai"
-_LOOKED_AT = 200  # hits that a recall with a filter looks through
+_LOOKED_AT = 200  # hits searched by a recall with a filter
 
 
 class CrewMemory(Memory):
     """A memory for `Crew(agents=..., tasks=..., memory=CrewMemory(Client(), project="acme/web"))`.
 
-    What a crew remembers has the trust `agent`. A recall without a scope also brings what others
-    keep in the project, as records of the scope "/"; nothing but a crew's own records is listed,
-    changed or forgotten.
+    A crew's memories have the trust `agent`. A recall without a scope also returns other memories
+    of the project, as records of the scope "/"; only a crew's own records are listed, changed or
+    forgotten.
     """
 
     def __init__(self, client: Client, *, project: str | None = None, **settings: Any) -> None:
@@ -50,7 +50,7 @@ class CrewMemory(Memory):
         agent_role: str | None = None,
         root_scope: str | None = None,
     ) -> MemoryRecord | None:
-        """Record one text, on disk when this returns; None where this memory is read-only."""
+        """Record one text, on disk when this returns; return None if this memory is read-only."""
         records = self.remember_many(
             [content],
             scope,
@@ -109,7 +109,7 @@ class CrewMemory(Memory):
     ) -> list[MemoryMatch]:
         """Return the memories that bear on a query, the best first; `depth` changes nothing.
 
-        `score` is the recall's confidence. What is only among the nearest is left out.
+        `score` is the recall's confidence. Unsure hits, which are only near, are left out.
         """
         within = None if scope is None and not self.root_scope else _join(self.root_scope, scope)
         matches = []
@@ -131,7 +131,7 @@ class CrewMemory(Memory):
         metadata: dict[str, Any] | None = None,
         importance: float | None = None,
     ) -> MemoryRecord:
-        """Change a record; what it was stays in its history. Raise ValueError for none."""
+        """Change a record; its earlier state stays in its history. Raise ValueError for none."""
         record = self._held.get_record(record_id)
         if record is None:
             raise ValueError(f"Record not found: {record_id}")
@@ -151,13 +151,13 @@ class CrewMemory(Memory):
 
 
 class _Storage:
-    """The records of crews, as CrewAI's Memory asks its storage for them."""
+    """The records of crews, with the interface of a CrewAI storage."""
 
     def __init__(self, client: Client, project: str | None) -> None:
         self._client, self._project = client, project
 
     def record(self, records: list[MemoryRecord], agent: str | None) -> list[MemoryRecord]:
-        """Record what has no id of ours yet; return the records with their ids."""
+        """Record new records; return them with the ids of their memories."""
         batch = self._client.record_batch([self._draft(record, agent) for record in records])
         return [
             record.model_copy(update={"id": acknowledged.id})
@@ -183,7 +183,7 @@ class _Storage:
         older_than: datetime | None = None,
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
-        """Forget what passes all filters; return how many."""
+        """Forget the records that pass all filters; return their number."""
         before = older_than
         if before is not None and before.tzinfo:
             before = before.astimezone(UTC).replace(tzinfo=None)
@@ -277,19 +277,19 @@ def _details(record: MemoryRecord) -> dict[str, Any]:
 
 
 def _record(memory: Any) -> MemoryRecord:
-    """Return a memory as a record; one that no crew recorded lies in the scope "/"."""
+    """Return a memory as a record, in the scope "/" if no crew recorded it."""
     details = memory.metadata.get(_TAG, {"metadata": memory.metadata})
-    at = memory.at.replace(tzinfo=None)  # CrewAI's own are UTC and do not say so
+    at = memory.at.replace(tzinfo=None)  # CrewAI's own are naive UTC
     return MemoryRecord(id=memory.id, content=memory.text, created_at=at, **details)
 
 
 def _join(root: str | None, scope: str | None) -> str:
-    joined: str = join_scope_paths(root, scope)  # normal
+    joined: str = join_scope_paths(root, scope)  # normalized
     return joined
 
 
 def _is_in(scope: str, prefix: str | None) -> bool:
-    """True if a scope is this one or lies below it."""
+    """Return True if a scope is `prefix` or below it."""
     above = normalize_scope_path(prefix or "/").rstrip("/")
     return f"{scope.rstrip('/')}/".startswith(f"{above}/")
 

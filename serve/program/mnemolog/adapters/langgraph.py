@@ -1,7 +1,7 @@
 """
 MemoryStore: a memory as LangGraph's long-term store.
 
-An item is a memory with a key. Its value lies in the memory's metadata as it is, and in its text as
+An item is a memory with a key. Its value is in the memory's metadata unchanged, and in its text as
 words, so that `search` with a query is a recall and agents outside LangGraph find it too. A tag for
 each level of its namespace narrows recalls and lists on the server.
 """
@@ -46,9 +46,9 @@ Namespace = tuple[str, ...]
 class MemoryStore(BaseStore):
     """LangGraph's store in a mnemolog server: `graph.compile(store=MemoryStore(Client()))`.
 
-    Items are shared by all who ask the same server, `project` and tenant. A value may have 32 KB of
-    JSON; secrets in it are redacted before they are written. What a put replaces stays in the
-    memory's history, what is deleted is forgotten. Raises `mnemolog.Error` besides LangGraph's own
+    Items are shared by all clients of the same server, `project` and tenant. A value may have 32 KB
+    of JSON; secrets in it are redacted before they are written. A replaced value stays in the
+    memory's history, a deleted item is forgotten. Raises `mnemolog.Error` besides LangGraph's own
     errors.
     """
 
@@ -69,8 +69,8 @@ class MemoryStore(BaseStore):
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Return a result an operation. All reads see what was there before the puts; of puts to
-        one key the last one counts.
+        """Return one result per operation. All reads see the state before the puts; of puts to one
+        key the last counts.
         """
         operations = list(ops)
         validate = getattr(base, "validate_op_namespace", lambda op: None)
@@ -81,7 +81,7 @@ class MemoryStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do what `batch` does, in a thread."""
+        """Run `batch` in a thread."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _read(self, op: Op) -> Result:
@@ -98,7 +98,7 @@ class MemoryStore(BaseStore):
         return None
 
     def _held(self, namespace: Namespace, key: str) -> wire.ListedMemory | None:
-        """Return the memory that holds an item now."""
+        """Return an item's current memory."""
         return next(self._list(key=_key(namespace, key)), None)
 
     def _list(self, **filters: Any) -> Iterator[wire.ListedMemory]:
@@ -118,7 +118,7 @@ class MemoryStore(BaseStore):
         ]
 
     def _recall(self, op: SearchOp) -> Iterator[wire.ShownMemory]:
-        """Yield the items near a query, the nearest first; those of the same text together."""
+        """Yield the items near a query, the nearest first; items with the same text together."""
         question: wire.Question = {"tags": [_tag(op.namespace_prefix)]}
         question["project"] = self._project or ""
         question["top_k"] = _MOST_HITS if op.filter else min(op.limit + op.offset, _MOST_HITS)
@@ -152,7 +152,7 @@ class MemoryStore(BaseStore):
         return sorted(matching)[op.offset : op.offset + op.limit]
 
     def _refresh(self, read: Sequence[wire.ShownMemory], is_asked: bool) -> None:
-        """Let items that expire live as long again from now."""
+        """Restart the ttl of items that expire."""
         for memory in read if is_asked else ():
             if seconds := _details(memory).get("ttl_s"):
                 self._client.memories.patch(memory.id, ttl_s=seconds)
@@ -194,7 +194,7 @@ class MemoryStore(BaseStore):
 
 
 def _key(namespace: Namespace, key: str) -> str:
-    """Return the key of an item's memory: any namespace and key fit, none meet."""
+    """Return the key of an item's memory: any namespace and key fit, without collisions."""
     return f"{_TAG}.{sha256(json.dumps([namespace, key]).encode()).hexdigest()[:40]}"
 
 
@@ -206,7 +206,7 @@ def _tag(prefix: Namespace) -> str:
 
 
 def _text(op: PutOp) -> str:
-    """Return the words an item is found by: its value's, or those of its indexed fields."""
+    """Return an item's searchable text: its value's, or that of its indexed fields."""
     value = op.value or {}
     paths = [tokenize_path(path) for path in op.index] if op.index else []
     lines = [text for path in paths for text in get_text_at_path(value, path)]
@@ -216,7 +216,7 @@ def _text(op: PutOp) -> str:
 
 
 def _lines(value: Any, path: str = "") -> Iterator[str]:
-    """Yield the leaves of a value with where they lie: `address.city: Oslo`."""
+    """Yield the leaves of a value with their paths: `address.city: Oslo`."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _lines(inner, f"{path}.{name}" if path else str(name))
@@ -242,7 +242,7 @@ def _value(memory: Any) -> dict[str, Any]:
 
 
 def _created_at(memory: Any) -> datetime:
-    """Return the time an item was put first; the memory itself is as old as its value."""
+    """Return the time of an item's first put; the memory itself is as old as its value."""
     first = _details(memory).get("created_at")
     at: datetime = memory.at
     return datetime.fromisoformat(first) if first else at
@@ -267,7 +267,7 @@ def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
 
 
 def _passes(value: Any, wanted: Any) -> bool:
-    """True if a value passes a filter: `{"user.city": "Oslo", "score": {"$gte": 3}}`."""
+    """Return True if a value passes a filter: `{"user.city": "Oslo", "score": {"$gte": 3}}`."""
     if not isinstance(wanted, Mapping):
         wanted = list(wanted) if isinstance(wanted, tuple) else wanted
         return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
@@ -277,7 +277,7 @@ def _passes(value: Any, wanted: Any) -> bool:
 
 
 def _at_path(value: Any, name: str) -> Any:
-    """Return a field of a value, or one further down: `user.city`; None where there is none."""
+    """Return a field of a value, or a nested one such as `user.city`; None if there is none."""
     if not isinstance(value, Mapping) or name in value or "." not in name:
         return value.get(name) if isinstance(value, Mapping) else None
     outer, inner = name.split(".", 1)

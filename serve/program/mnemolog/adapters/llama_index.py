@@ -30,7 +30,7 @@ class MemoryBlock(BaseMemoryBlock[str]):
     min_confidence: float | None = None
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
-        """Return what bears on the user's last message, a line each; empty where nothing does."""
+        """Return the memories relevant to the user's last message, a line each; "" if none are."""
         prompts = (
             message.content
             for message in reversed(messages or [])

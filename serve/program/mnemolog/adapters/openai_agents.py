@@ -1,8 +1,8 @@
 """
 MemorySession: a conversation of the OpenAI Agents SDK, kept in a memory.
 
-Each item of the conversation is a memory of kind `raw_turn` in the session of that name: it stands
-there whole, and its words are recalled like any other turn.
+Each item of the conversation is a memory of kind `raw_turn` in the session of that name: it is
+stored whole, and its words are recalled like any other turn.
 """
 
 import json
@@ -23,7 +23,7 @@ class MemorySession(SessionABC):
     """A session for `Runner.run(agent, "...", session=MemorySession("chat-7", AsyncClient()))`.
 
     An item may have 32 KB of JSON, or `mnemolog.Invalid` is raised; secrets in it are redacted
-    before they are written. What is popped or cleared is forgotten.
+    before they are written. Popped or cleared items are forgotten.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class MemorySession(SessionABC):
         trust: wire.Trust = "agent",
         session_settings: SessionSettings | None = None,
     ) -> None:
-        """`trust` is of what the model and its tools said; what the user said is the user's."""
+        """`trust` is for items of the model and its tools; the user's items have trust `user`."""
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
         self._client, self._project, self._trust = client, project, trust
@@ -59,7 +59,7 @@ class MemorySession(SessionABC):
             await self._client.record_batch(drafts)
 
     async def pop_item(self) -> Any | None:
-        """Take off the latest item and return it; None where there is none."""
+        """Remove the latest item and return it; None if there is none."""
         async for memory in self._newest_first():
             await self._client.memories.forget(memory.id)
             return memory.metadata[_TAG]
@@ -92,7 +92,7 @@ class MemorySession(SessionABC):
 
 
 def _text(item: dict[str, Any]) -> str:
-    """Return an item's words: what was said and by whom, or the item as JSON."""
+    """Return an item's text with its role, or the item as JSON."""
     content = item.get("content")
     if isinstance(content, list):
         content = "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))

@@ -12,8 +12,8 @@ from mnemolog import AsyncClient, Error, wire
 class MemoryToolset(FunctionToolset[Any]):
     """Tools for `Agent("...", toolsets=[MemoryToolset(AsyncClient(), project="acme/web")])`.
 
-    What the model remembers has the trust `agent`, so it never becomes a rule by itself. Where the
-    memory refuses or does not answer, the model is told why and the run goes on.
+    The model's memories have the trust `agent`, so they never become rules by themselves. If the
+    memory refuses or does not answer, the model gets the reason and the run goes on.
     """
 
     def __init__(
