@@ -1,4 +1,4 @@
-"""An agent at work as Claude Code tells of it: hook events over HTTP, in its own shape."""
+"""An agent at work, as Claude Code reports it: hook events over HTTP, in its own format."""
 
 import itertools
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 @dataclass
 class Agent:
-    """One session; what a hook answers is what the model would be shown."""
+    """One session of an agent; a hook's answer is the text shown to the model."""
 
     client: FlaskClient
     tenants: OpenTenants
@@ -38,13 +38,13 @@ class Agent:
         return Agent(self.client, self.tenants, self.cwd, session)
 
     def tell(self, name: str, **fields: Any) -> str:
-        """Tell an event; return what is put before the model."""
+        """Send an event; return the context added for the model."""
         output = self.answer(name, **fields)
         assert "permissionDecision" not in output
         return output.get("additionalContext", "")
 
     def answer(self, name: str, **fields: Any) -> dict[str, Any]:
-        """Tell an event; return the host's own output for it."""
+        """Send an event; return the host-specific output for it."""
         payload = {"hook_event_name": name, "session_id": self.session, "cwd": str(self.cwd)}
         key = {"Authorization": f"Bearer {hook_key(TOKEN, 'claude-code')}"}
         answer = post(self.client, "/v1/hooks/claude-code", payload | fields | self.extra, **key)
@@ -56,7 +56,7 @@ class Agent:
         return self.tell("UserPromptSubmit", prompt=prompt)
 
     def runs(self, command: str, *, fails: str | None = None, told: str = "") -> str:
-        """Run a command: what is said before it, and it is done."""
+        """Run a command; return the context added before it."""
         return self.uses("Bash", {"command": command}, fails=fails, told=told)
 
     def edits(self, path: str) -> str:
@@ -82,7 +82,7 @@ class Agent:
         self.tell("Stop", last_assistant_message=text, **fields)
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """Return the log's events of a kind, oldest first."""
+        """Return the log's events of one kind, oldest first."""
         tenant = self.tenants.get("default")
         tenant.notes.write()
         return [event for event in tenant.log.read() if kind in (None, event.kind)]

@@ -1,4 +1,4 @@
-"""The API as the owner asks it, through Flask's test client, and what tests say of its answers."""
+"""The API as its owner calls it, through Flask's test client, and checks of its answers."""
 
 import json
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ OURS = {"Host": "127.0.0.1:7437", "Authorization": f"Bearer {TOKEN}"}
 
 
 class Api:
-    """One client; `ok` fails where the answer is a problem, `problem` where it is none."""
+    """A client; `ok` fails if the answer is a problem, `problem` fails if it is not."""
 
     def __init__(self, client: FlaskClient) -> None:
         self.client = client
 
     def send(self, method: str, path: str, body: object = None, **headers: str) -> TestResponse:
-        """Send JSON, bytes as they are; `If_Match` stands for the header If-Match."""
+        """Send JSON; bytes are sent unchanged; `If_Match` stands for the header If-Match."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
@@ -43,12 +43,12 @@ class Api:
     def problem(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, str]:
-        """Return the status and code of a refusal, having checked its shape."""
+        """Return the status and code of a refusal, after checking its shape."""
         return code(self.send(method, path, body, **headers))
 
 
 def code(answer: TestResponse) -> tuple[int, str]:
-    """Return an error's status and its code, having checked its shape."""
+    """Return an error's status and code, after checking its shape."""
     assert answer.content_type == "application/problem+json", answer.text
     assert answer.json.keys() == {"type", "title", "status", "detail", "instance", "code"}
     assert answer.json["status"] == answer.status_code

@@ -1,4 +1,4 @@
-"""A memory with something of everything that the API shows."""
+"""A memory with an example of everything that the API returns."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ NOW = 1_790_000_100_000_000  # microseconds UTC
 
 
 def populated(built: Any) -> None:
-    """Add receipts, ratings, proposals and facts to the built memory of the tests; build it."""
+    """Add receipts, ratings, proposals and facts to the built test memory, and rebuild it."""
     log = built.log
     drafts = [
         Draft(id="e1", content="store/log.py opens the log with apsw"),

@@ -1,4 +1,4 @@
-"""The program as a person at a terminal runs it: `python -P tests/as_person.py WORDS`."""
+"""The program as a person runs it at a terminal: `python -P tests/as_person.py WORDS`."""
 
 import sys
 

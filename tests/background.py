@@ -1,4 +1,4 @@
-"""Servers in the background, as the tests start and end them: real processes of a home."""
+"""Servers in the background, started and ended by the tests: real processes of a home."""
 
 import json
 import os
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def mnemolog(*words: str, event: bytes = b"", **environ: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command of ours to its end; the home is the one the test's environment names."""
+    """Run one of our commands to its end, in the home named by the test's environment."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "serve.cli", *words],
         input=event,
@@ -38,14 +38,14 @@ def mnemolog(*words: str, event: bytes = b"", **environ: str) -> "subprocess.Com
 
 
 def said(*words: str, **environ: str) -> Any:
-    """Return what a command says as JSON."""
+    """Return a command's JSON output."""
     done = mnemolog(*words, "--json", **environ)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def end(home: Path) -> None:
-    """End the server of a test's home, whatever state it is in."""
+    """End the server of a test's home, in any state."""
     settings = Settings(home)
     server = read_registry(settings)
     processes.stop_server(settings)
@@ -55,7 +55,7 @@ def end(home: Path) -> None:
 
 @contextmanager
 def served(app: Flask, **adjustments: int) -> Iterator[int]:
-    """Serve an app over loopback in a thread of ours, as waitress is adjusted; give the port."""
+    """Serve an app over loopback in a thread, with waitress configured as ours; yield the port."""
     server = waitress.create_server(app, host="127.0.0.1", port=0, **adjustments)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -68,9 +68,9 @@ def served(app: Flask, **adjustments: int) -> Iterator[int]:
     try:
         yield int(server.effective_port)
     finally:
-        # in the server's own thread, which waits for these sockets; they are closed once it is
-        # gone, for the trigger is one of them and still being pulled when another pull runs what
-        # it asks for
+        # in the server's own thread, which waits for these sockets; they are closed once it has
+        # ended, because the trigger is one of them and may still be in a pull while another pull
+        # runs `leave_loop`
         server.trigger.pull_trigger(leave_loop)
         thread.join(5)
         wasyncore.close_all(sockets)
@@ -83,7 +83,7 @@ def free_port() -> int:
 
 
 def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:
-    """Wait until something holds; fail where it never does."""
+    """Wait until a condition holds; fail if it never does."""
     deadline = time.monotonic() + timeout_s
     while not is_so():
         assert time.monotonic() < deadline, "waited in vain"

@@ -1,5 +1,5 @@
-"""A server that speaks Bolt and Cypher, for tests of the copy in Neo4j: ArcadeDB, as its package
-carries it. `make bolt` installs that into an environment of its own, which runs this file.
+"""A server that speaks Bolt and Cypher, for tests of the Neo4j copy: ArcadeDB from its Python
+package. `make bolt` installs that into a separate environment, which runs this file.
 
     .bolt/bin/python tests/bolt_server.py FOLDER PORT
 """
@@ -12,7 +12,7 @@ USER, PASSWORD = "root", "only-for-tests"
 
 
 def run(folder: Path, port: int) -> None:
-    """Serve on loopback until standard input ends; print `ready` once it does."""
+    """Serve on loopback until standard input ends; print `ready` once listening."""
     from arcadedb_embedded.server import ArcadeDBServer  # type: ignore[import-not-found]
 
     config = {
@@ -28,7 +28,7 @@ def run(folder: Path, port: int) -> None:
     server.create_database("neo4j")
     print("ready", flush=True)
     sys.stdin.read()
-    os._exit(0)  # its own way to stop takes a minute
+    os._exit(0)  # its regular shutdown takes a minute
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ def run(*words: str, stdin: str | None = None) -> Result:
 
 
 def succeed(*words: str, stdin: str | None = None) -> Result:
-    """Run a command that must end well."""
+    """Run a command that must succeed."""
     result = run(*words, stdin=stdin)
     assert result.exit_code == 0, result.output
     return result
 
 
 def answer(*words: str, stdin: str | None = None) -> Any:
-    """Return what a command that must end well prints as JSON."""
+    """Return the JSON output of a command that must succeed."""
     result = run(*words, "--json", stdin=stdin)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

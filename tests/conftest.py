@@ -1,4 +1,4 @@
-"""What the tests share: a home of their own, a clock that stands still, and a tenant once built."""
+"""Shared fixtures: an isolated home, a clock that stands still, and a tenant built once."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ from store.log.events import encode
 from store.maintenance import build
 from store.snapshots.manifest import Manifest
 
-# how fast a machine makes its examples is no finding
+# the speed at which a machine generates examples is no finding
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -83,7 +83,7 @@ The CSV export writes a BOM because Excel guesses the encoding otherwise.
 """.strip().splitlines()
 
 
-# the files that take longest begin, so that no processor waits for one of them at the end
+# the files that take longest start first, so that no processor waits for one of them at the end
 LONGEST = """
 dagster_browser dagster_ui pipelines dashboard_browser schemathesis served server distill bench
 reader daemon torture_undelivered dashboard_graph client torture_locks soak consolidate
@@ -101,8 +101,8 @@ _compile_builder, _builders = Rule._compile_builder, dict[object, Callable[..., 
 
 
 def _builder(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
-    """Return what writes the addresses of a rule, compiled once: that is most of what an
-    application costs, and hundreds of tests make one.
+    """Return the function that builds the addresses of a rule, compiled once: compiling is most
+    of the cost of an application, and hundreds of tests create one.
     """
     if rule.defaults:
         return _compile_builder(rule, append_unknown)
@@ -116,7 +116,7 @@ Rule._compile_builder = _builder
 
 
 class _Templates(BytecodeCache):
-    """The dashboard's templates, compiled once for all applications too."""
+    """The dashboard's templates, also compiled once for all applications."""
 
     def __init__(self) -> None:
         self.compiled: dict[str, bytes] = {}
@@ -140,10 +140,10 @@ def _environment(app: Flask) -> Environment:
 
 Flask.create_jinja_environment = _environment
 
-# collecting makes a million objects that stay: nothing is gained by looking through them again
+# collecting the tests creates a million objects that stay: scanning them again gains nothing
 gc.disable()
 
-# a shell that started us in the background has it ignored, and what we start would inherit that
+# a shell that started us in the background ignores it, and our child processes would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -154,7 +154,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, less often, and not among what was imported and collected."""
+    """Resume garbage collection, less often, and without the objects imported and collected."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
@@ -165,7 +165,7 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_make_scheduler(
     config: pytest.Config, log: "Producer"
 ) -> "LoadFileScheduling | None":
-    """Let the files that look at Dagster's UI share a worker: it takes half a minute to start."""
+    """Give the files that use Dagster's UI one worker: the UI takes half a minute to start."""
     from xdist.scheduler import LoadFileScheduling
 
     class OneUi(LoadFileScheduling):
@@ -186,21 +186,21 @@ def main_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture(autouse=True)
 def current_loop(main_loop: asyncio.AbstractEventLoop) -> None:
-    """Give every test that loop: litellm asks for one, and `asyncio.run` of a test leaves none."""
+    """Give every test that loop: litellm needs one, and `asyncio.run` in a test leaves none."""
     asyncio.set_event_loop(main_loop)
 
 
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's settings, memories and git out of every test."""
+    """Keep the user's settings, memories and git configuration out of every test."""
     for name in list(os.environ):
         if name.startswith(("MNEMOLOG_", "XDG_", "GIT_")):
             monkeypatch.delenv(name)
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    # commands run in this process are the test's person's; test_presence.py looks for itself
+    # commands run in this process count as a person's; test_presence.py detects it itself
     monkeypatch.setattr(environment, "presence", lambda: PERSON)
-    # the power is cut in processes of their own (tests/torture): here nobody waits for the disk
+    # power cuts are tested in separate processes (tests/torture): no test here waits for the disk
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
@@ -218,14 +218,14 @@ def tenant(home: Path) -> Tenant:
 
 @pytest.fixture
 def log(tenant: Tenant) -> Iterator[EventLog]:
-    """An empty log, whose events arrive now."""
+    """An empty log whose events arrive now."""
     with EventLog(tenant.log, create=True, wall=lambda: NOW) as made:
         yield made
 
 
 @pytest.fixture
 def tenants(home: Path) -> Iterator["OpenTenants"]:
-    """The open tenants of a server, of which there is one with an empty log."""
+    """The open tenants of a server: a single one, with an empty log."""
     from serve.server.open_tenants import OpenTenants
 
     EventLog(tenant_of(home).log, create=True).close()
@@ -236,7 +236,7 @@ def tenants(home: Path) -> Iterator["OpenTenants"]:
 
 @pytest.fixture
 def built_tenants(built: "Built") -> Iterator["OpenTenants"]:
-    """The open tenants of a server, of which there is one: `built`."""
+    """The open tenants of a server: only `built`."""
     from serve.server.open_tenants import OpenTenants
 
     opened = OpenTenants(Settings(built.tenant.root.parents[1]))
@@ -257,7 +257,7 @@ def embedder() -> LexicalEmbedder:
 
 @dataclass(frozen=True)
 class Built:
-    """A tenant of some forty memories, everything built and published."""
+    """A tenant of some forty memories, fully built and published."""
 
     tenant: Tenant
     log: EventLog
@@ -272,7 +272,7 @@ class Built:
 def built(
     _template: tuple[Path, Manifest], home: Path, embedder: LexicalEmbedder
 ) -> Iterator[Built]:
-    """A copy of its own for each test: change it as you like."""
+    """A separate copy for each test: change it freely."""
     folder, published = _template
     shutil.copytree(folder, home)
     tenant = tenant_of(home)
@@ -317,7 +317,7 @@ def remember(log: EventLog) -> None:
 
 @pytest.fixture
 def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the jobs of commands run in this process; test_jobs_cli.py starts them as they are."""
+    """Run the jobs of commands in this process; test_jobs_cli.py starts real processes."""
     from job_here import JobHere
 
     monkeypatch.setattr("serve.server.processes.start_job", JobHere)
@@ -325,7 +325,7 @@ def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def plant() -> Callable[[EventLog, str, Body], None]:
-    """Write an event past every check and past redaction, with a hash that is right."""
+    """Write an event with a correct hash, bypassing every check and redaction."""
     return _plant
 
 
@@ -341,7 +341,7 @@ def _plant(log: EventLog, id_: str, body: Body, kind: str = "recorded") -> None:
 
 @pytest.fixture(scope="session")
 def dagster_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], "Page"]]:
-    """Give the UI that runs, started where none does: it takes its time, so tests share it."""
+    """Yield the shared UI, started on first use because it takes long."""
     from dagster_page import opened
 
     pages: list[Page] = []
@@ -358,8 +358,8 @@ def dagster_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 @pytest.fixture
 def quick_turns() -> Iterator[None]:
-    """Let threads that compute take turns fast: what builds beside them lets go of the interpreter
-    at each file, and would wait 5 ms for every turn.
+    """Shorten the interpreter's switch interval: a build beside the computing threads releases
+    the interpreter at each file, and would wait 5 ms for every turn.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
@@ -369,7 +369,7 @@ def quick_turns() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def chromium_ends() -> Iterator[None]:
-    """End the browser that the tests of a file share."""
+    """End the browser shared by the tests of a file."""
     yield
     if "dashboard_page" in sys.modules:
         sys.modules["dashboard_page"].end_chromium()
@@ -377,13 +377,13 @@ def chromium_ends() -> Iterator[None]:
 
 @pytest.fixture
 def bench_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import the benchmarks by the names of their files, as their scripts do."""
+    """Import the benchmarks by their file names, as their scripts do."""
     monkeypatch.syspath_prepend(ROOT / "tests" / "bench")
 
 
 @pytest.fixture
 def tamper() -> Callable[..., None]:
-    """Change a log behind its back: SQL with the triggers that keep it append-only dropped."""
+    """Change a log outside our code: SQL, with the triggers that keep it append-only dropped."""
 
     def run(path: Path, sql: str, *values: object) -> None:
         with raw(path) as connection:
@@ -399,7 +399,7 @@ def raw(path: Path) -> apsw.Connection:
 
 @pytest.fixture
 def child() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """Start Python code in a process of its own; it ends with the test."""
+    """Start Python code in a separate process that ends with the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(code: str, *args: object, before: tuple[str, ...] = ()) -> "subprocess.Popen[str]":

@@ -1,6 +1,6 @@
 """
-Dagster's UI as the tests start it: a process of its own, on a home of three tenants. One has a
-memory in its log that no build may serve, one a log that no build of it agrees with.
+Dagster's UI as the tests start it: a separate process, on a home of three tenants. The log of one
+holds a memory that no build may serve; no build agrees with the log of another.
 """
 
 import json
@@ -28,14 +28,14 @@ from store.log.events import Event
 from store.text import frame
 
 ROOT = Path(pipelines.__file__).resolve().parent.parent
-_OURS = ("DAGSTER", "XDG", "MNEMOLOG")  # of the environment: none of it reaches the UI
+_OURS = ("DAGSTER", "XDG", "MNEMOLOG")  # environment variables, none of which reaches the UI
 HELD = f"{frame.OPENING} to be kept from everybody"
 
 
 @dataclass(frozen=True)
 class Page:
-    """A UI that runs. `good`, `leaky` and `refused` are the tenants, `user` and `stands_in` folders
-    around.
+    """A running UI. `good`, `leaky` and `refused` are the tenants, `user` and `stands_in` are
+    folders around it.
     """
 
     port: int
@@ -55,7 +55,7 @@ class Page:
         return self.process.poll() is None
 
     def ask(self, query: str) -> dict[str, Any]:
-        """Return what Dagster's GraphQL says; nothing while it does not answer."""
+        """Return the answer of Dagster's GraphQL; nothing while it does not respond."""
         try:
             request = urllib.request.Request(
                 f"{self.url}/graphql",
@@ -73,11 +73,11 @@ class Page:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The header that a program of the owner's shows; OSError while there is no token."""
+        """The header of a program of the owner; OSError while there is no token."""
         return {"Authorization": f"Bearer {self.settings.token_file.read_text().strip()}"}
 
     def link(self) -> str:
-        """Return a link that lets a browser in once, as `mnemolog ui` prints it."""
+        """Return a one-time login link for a browser, as `mnemolog ui` prints it."""
         request = urllib.request.Request(
             f"{self.url}/v1/logins", b"{}", self.bearer | {"Content-Type": "application/json"}
         )
@@ -85,7 +85,7 @@ class Page:
             return self.url + str(json.load(response)["path"])
 
     def end(self) -> str:
-        """End it as a service manager would; return what it printed."""
+        """End it as a service manager would; return its output."""
         if self.is_there:
             self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=120)
@@ -97,7 +97,7 @@ class Page:
 
 
 def opened(folder: Path, plant: Callable[[EventLog, str, Recorded], None]) -> Page:
-    """Start the UI on a home below `folder`, from a folder that lends it no module."""
+    """Start the UI on a home below `folder`, from a folder whose modules it must not import."""
     home, user, stands_in = folder / "home", folder / "user", folder / "clone"
     (user / "tmp").mkdir(parents=True)
     (stands_in / "store").mkdir(parents=True)
@@ -140,7 +140,7 @@ def start(
 
 
 def until(found: Callable[[], Any], within_s: float) -> Any:
-    """Return what `found` returns once that is true; fail after `within_s`."""
+    """Return the result of `found` once it is true; fail after `within_s`."""
     end = time.monotonic() + within_s
     while not (result := found()):
         assert time.monotonic() < end, f"not within {within_s} s"
@@ -149,7 +149,7 @@ def until(found: Callable[[], Any], within_s: float) -> Any:
 
 
 def group_of(parent: int) -> list[int]:
-    """Return every process that descends from `parent`."""
+    """Return all descendant processes of `parent`."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
     pairs = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
     found = [parent]

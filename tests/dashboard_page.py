@@ -42,7 +42,7 @@ DESK = {"width": 1280, "height": 900}
 
 @dataclass(frozen=True)
 class Browser:
-    """A browser that is logged in, without scripts: Flask's client with the session's cookie."""
+    """A logged-in browser without scripts: Flask's client with the session's cookie."""
 
     client: FlaskClient
     csrf: str
@@ -56,7 +56,7 @@ class Browser:
         return self.client.post(path, data=sent, headers=HOST)
 
     def follow(self, answer: TestResponse) -> TestResponse:
-        """Return the page that a form's answer leads to."""
+        """Return the page to which a form's answer redirects."""
         assert answer.status_code == 303, answer.text
         return self.get(answer.headers["Location"])
 
@@ -66,7 +66,7 @@ def application(tenants: OpenTenants, clock: Callable[[], int] = lambda: NOW) ->
 
 
 def browser(app: Flask) -> Browser:
-    """Return a browser with the cookie of a session; going in by a link costs each test 0.5 s."""
+    """Return a browser with a session cookie; logging in by a link costs each test 0.5 s."""
     signing, client = signer(TOKEN, config.load()), app.test_client()
     cookie = signing.value(NOW)
     session = signing.session(cookie, NOW)
@@ -76,7 +76,7 @@ def browser(app: Flask) -> Browser:
 
 
 def find_memory(opened: OpenTenant, id_: str) -> Memory:
-    """Return a memory as recall sees it now."""
+    """Return a memory as recall currently sees it."""
     with opened.reader.view() as view:
         memory = view.tail.find(id_)
     assert memory is not None
@@ -92,7 +92,7 @@ def key(client: FlaskClient) -> str:
 
 
 def fields(html: str) -> dict[str, str]:
-    """Return the inputs of a page by name; of one that is there twice the last."""
+    """Return the inputs of a page by name; of two with one name, the last."""
     found = _Fields()
     found.feed(html)
     return found.found
@@ -111,12 +111,12 @@ class _Fields(HTMLParser):
 
 class _Quiet(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: object) -> None:
-        """Say nothing of each request."""
+        """Do not log requests."""
 
 
 @contextmanager
 def served(app: Flask) -> Iterator[str]:
-    """Serve an application on a free port of this machine; give its address."""
+    """Serve an application on a free port of this machine; yield its address."""
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
@@ -132,15 +132,15 @@ _running: list[tuple["Chromium", Callable[[], None]]] = []
 
 
 def chromium() -> "Chromium":
-    """Return the browser of this file's tests, started where none runs: it takes a second or two.
+    """Return the browser shared by this file's tests, started on first use in 1 to 2 s.
 
-    Each tab has a context of its own in it, and so shares neither cookies nor storage.
+    Each tab has its own browser context, so tabs share neither cookies nor storage.
     """
     from playwright.sync_api import sync_playwright
 
     if not _running:
         playwright = sync_playwright().start()
-        # no sandbox of its own: a container's root has none to give
+        # no sandbox: a container's root cannot create one
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         _running.append((started, playwright.stop))
     return _running[0][0]
@@ -156,9 +156,9 @@ def end_chromium() -> None:
 
 @contextmanager
 def tab(app: Flask, *, theme: str = "light", scripts: bool = True) -> Iterator["Tab"]:
-    """Give a tab of Chromium that is logged in and shows the first page; `theme` light or dark.
+    """Yield a logged-in tab of Chromium on the first page; `theme` is light or dark.
 
-    A script's error, and what the page's policy refuses, fails the test that closes it.
+    The test that closes it fails on a script error, or on anything that the page's policy refuses.
     """
     with served(app) as address:
         context = chromium().new_context(

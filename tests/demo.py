@@ -1,9 +1,9 @@
 """
 The demo behind `make demo`: this repository's own history, sample sessions of three agents and some
-notes, remembered, asked, and learnt from.
+notes, remembered, queried, and learnt from.
 
 Everything is done as a user would do it, through the command line and over HTTP; the memory lies in
-`.demo` and is made anew each time. Ends with exit code 1 if a question finds nothing.
+`.demo` and is recreated each time. Ends with exit code 1 if a question finds nothing.
 """
 
 import json
@@ -37,12 +37,12 @@ QUESTIONS = (
     "what is the capital of Mongolia?",
 )
 SESSIONS = {"claude-code": "sessions", "codex": "transcripts/codex", "gemini": "transcripts/gemini"}
-NOTED = (  # by two people who did not know of each other
+NOTED = (  # by two people, independently
     "Run the migrations before the deploy, never after it.",
     "run the migrations **before** the deploy; never after it",
 )
 UNANSWERABLE = QUESTIONS[-1]
-LINES = 14  # of what a job proposes
+LINES = 14  # of a job's proposals
 
 console = Console(highlight=False)
 
@@ -100,7 +100,7 @@ def title(text: str) -> None:
 
 
 def mnemolog(*arguments: str, lines: int | None = None) -> None:
-    """Run a command and show what it says; of its output the first `lines` only."""
+    """Run a command and show its output, or only the first `lines` of it."""
     console.print(f"[dim]$ mnemolog {' '.join(arguments).replace(str(ROOT), '.')}[/dim]")
     output = None if lines is None else subprocess.PIPE
     done = subprocess.run(
@@ -116,7 +116,7 @@ def mnemolog(*arguments: str, lines: int | None = None) -> None:
 
 
 def listening(server: "subprocess.Popen[str]") -> str:
-    """Return the server's address, which its first line tells."""
+    """Return the server's address from its first output line."""
     began = time.perf_counter()
     line = server.stdout.readline() if server.stdout else ""
     match = re.search(r"http://\S+", line)
@@ -128,7 +128,7 @@ def listening(server: "subprocess.Popen[str]") -> str:
 
 
 def ask(url: str, question: str) -> bool:
-    """Ask one question, show what came back and why; return whether it is answered."""
+    """Ask one question, show the hits and the reasons; return True if answered."""
     body = json.dumps({"query": question, "top_k": 2, "explain": True}).encode()
     headers = {
         "Content-Type": "application/json",

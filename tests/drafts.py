@@ -1,4 +1,4 @@
-"""Drafts of lessons as versions before 0.1 proposed them; they wait for a yes still."""
+"""Drafts of lessons as proposed by versions before 0.1; they still wait for acceptance."""
 
 from store.home.instants import derived_id
 from store.log.event_kinds import Proposed, RecordedKind

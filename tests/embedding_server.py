@@ -13,19 +13,19 @@ DIMENSION = 32
 
 
 def vectors(texts: Sequence[str], width: int = DIMENSION) -> np.ndarray:
-    """Return what the server answers: not of length 1, as some real ones do."""
+    """Return the server's vectors: not of length 1, like those of some real servers."""
     return 3 * LexicalEmbedder().embed(texts)[:, :width]
 
 
 class EmbeddingServer:
-    """`answer` says how it answers: well, or as one that is ill."""
+    """An embedding server; `answer` sets how it answers: normally or with a fault."""
 
     def __init__(self) -> None:
         self.answer = "well"
         self.asked: list[list[str]] = []
         self.most_characters = 1_000_000
         self.width = DIMENSION
-        self.slow_after: int | None = None  # requests that are answered before the rest wait
+        self.slow_after: int | None = None  # requests answered before the rest wait
         self.released = threading.Event()  # ends the wait of a slow answer
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
@@ -36,7 +36,7 @@ class EmbeddingServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
-        """Listen, at the same port as before."""
+        """Listen, on the same port as before."""
         self._server = _Listening(("127.0.0.1", self.port), _handler(self))
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -54,7 +54,7 @@ class _Listening(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that no longer waits is no news."""
+        """Ignore clients that no longer wait."""
 
 
 def _handler(of: EmbeddingServer) -> type[BaseHTTPRequestHandler]:

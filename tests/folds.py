@@ -1,4 +1,4 @@
-"""The memories of a log as its events leave them, folded here and without a build."""
+"""The memories of a log, folded here from its events, without a build."""
 
 from collections.abc import Iterable
 
@@ -15,5 +15,5 @@ def fold_events(events: Iterable[Event]) -> Fold:
 
 
 def fold_log(log: EventLog) -> Fold:
-    """Fold the events that count; what was undone is left out."""
+    """Fold the effective events, without those that were undone."""
     return fold_events(log.effective_events(0, log.head()))

@@ -1,7 +1,7 @@
 """
-Stores of other programs, written here in the forms that their own sources declare.
+Stores of other programs, written here in the formats that their own sources declare.
 
-Each function writes one below a home folder and returns the place to import.
+Each function writes one below a home folder and returns the path to import.
 """
 
 import gzip

@@ -1,10 +1,10 @@
 """
-The fresh install behind `make fresh`: what a new user goes through with the wheels of a folder.
+The fresh install behind `make fresh`: a new user's steps, with the wheels of a folder.
 
 In an empty home folder, with no environment but a PATH: install the tool, record, recall, build,
 connect Claude Code, answer one of its prompts, disconnect, stop, uninstall. Ends with exit code 1
-if the prompt is not answered, or if anything is left but what the user is told to delete. Prints
-sizes and times. The client package is installed alone beside it.
+if the prompt is not answered, or if any file is left that the user is not told to delete. Prints
+sizes and times. The client package is also installed alone.
 """
 
 import json
@@ -21,12 +21,12 @@ from pathlib import Path
 UV = Path(sys.executable).with_name("uv")
 FACT = "The invoices of the shop are archived in the bucket acme-ledger-7 after ninety days"
 ASKED = "in which bucket are the invoices archived?"
-# what belongs to uv, not to us: it keeps these once any tool was installed
+# these belong to uv, not to us: it keeps them once any tool was installed
 UVS = (".local/share/uv", ".local/bin", ".cache/uv")
 
 
 class FreshHome:
-    """An empty home folder, and what was done in it: each step with its seconds."""
+    """An empty home folder and the steps run in it, each with its seconds."""
 
     def __init__(self, folder: Path, wheels: Path) -> None:
         self.folder, self.wheels = folder, wheels.absolute()
@@ -36,11 +36,11 @@ class FreshHome:
             "HOME": str(folder),
             "PATH": f"{folder}/.local/bin{os.pathsep}{os.environ['PATH']}",
             "COLUMNS": "80",
-            "MNEMOLOG_PORT": str(free_port()),  # another memory may have the usual one
+            "MNEMOLOG_PORT": str(free_port()),  # another memory may use the default port
         }
 
     def run(self, line: str, *, told: str | None = None) -> str:
-        """Return what a command prints; raise CalledProcessError if it fails."""
+        """Return a command's output; exit with an error if it fails."""
         before, start = os.times(), time.monotonic()
         done = subprocess.run(
             shlex.split(line),
@@ -59,7 +59,7 @@ class FreshHome:
         return done.stdout
 
     def files(self) -> set[str]:
-        """Return what lies in the home, but for the folders of uv."""
+        """Return the files in the home, except the folders of uv."""
         found = {path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*")}
         ours = {name for name in found if not name.startswith(UVS)}
         return {name for name in ours if not any(one.startswith(name) for one in UVS)}
@@ -128,7 +128,7 @@ def free_port() -> int:
 
 
 def sizes(folder: Path) -> str:
-    """Return how many bytes lie in a folder, and how many packages."""
+    """Return the number of bytes and of packages in a folder."""
     found = [path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()]
     packages = sum(1 for _ in folder.rglob("*.dist-info"))
     return f"{sum(found) / 1e6:,.1f} MB" + (f" in {packages} packages" if packages else "")

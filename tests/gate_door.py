@@ -1,4 +1,4 @@
-"""A door with the gate before it: who may come through, from where and with what, as a table."""
+"""An application behind the request guard: the allowed callers, origins and credentials."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ SHOWN = (
     *("owner", "tenant", "revoked", "expired", "hook key", "nothing", "wrong"),
     *("cookie", "cookie and csrf", "cookie and wrong csrf", "csrf", "spent cookie and csrf"),
 )
-BEARERS = ("owner", "tenant")  # what opens an address of programs
+BEARERS = ("owner", "tenant")  # credentials accepted at addresses for programs
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Login:
 
 @dataclass(frozen=True)
 class Asked:
-    """Who asks from where, with what."""
+    """A request: its origin and its credentials."""
 
     host: str
     origin: str | None
@@ -59,7 +59,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Door:
-    """An application that counts what got in, and what may be shown to it."""
+    """An application that counts the admitted requests, and the credentials to try on it."""
 
     app: Flask
     reached: list[str]
@@ -72,7 +72,7 @@ class Door:
         return {"Cookie": cookie} if cookie else {}
 
     def sent(self, client: FlaskClient, path: str, one: Asked) -> TestResponse:
-        """Return the answer to a request."""
+        """Send a request and return the answer."""
         headers = {
             "Host": one.host,
             "Origin": f"http://{one.host}" if one.origin == "own" else one.origin,
@@ -84,7 +84,7 @@ class Door:
 
 
 def door(home: Path) -> Door:
-    """Return a door whose tenant's tokens are kept in a home; one is good, two are not."""
+    """Return a door whose tenant's tokens are kept in a home; one is valid, two are not."""
     texts = {}
     for name in ("tenant", "revoked", "expired"):
         ttl_s = 60 if name == "expired" else None
@@ -114,14 +114,14 @@ def door(home: Path) -> Door:
 
 
 def for_programs(method: str, type_: str | None, shown: str) -> int:
-    """Return what an address of programs answers to who comes from here."""
+    """Return the expected status of an address for programs, for a request of this machine."""
     if shown not in BEARERS:
         return 401
     return 200 if method in ("GET", "DELETE") or type_ == "application/json" else 415
 
 
 def for_pages(method: str, type_: str | None, shown: str) -> int:
-    """Return what a page answers to who comes from here."""
+    """Return the expected status of a page, for a request of this machine."""
     if not shown.startswith("cookie"):
         return 303 if method == "GET" else 401
     if method == "GET":

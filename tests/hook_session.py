@@ -1,4 +1,4 @@
-"""A session of an agent for the tests: a host tells its events, a minute apart, to real hooks."""
+"""An agent's session for the tests: a host reports its events, a minute apart, to real hooks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MINUTE = 60_000_000
 
 
 def notes(block: str) -> list[dict[str, Any]]:
-    """Return the notes of a block, as one reads it who knows the two lines of its frame."""
+    """Return the notes of a block, as a reader who knows the two lines of its frame."""
     if not block:
         return []
     opening, *lines, closing = block.split("\n")
@@ -43,14 +43,14 @@ SURE = speaking.Model(tuple(HELD.get(sign, 0.0) for sign in speaking.FEATURES), 
 
 
 def speaks_where_recall_is_sure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a prompt be told what holds a good part of its words: how that is fitted is no matter."""
+    """Answer a prompt if a memory covers enough of its words, without the fitted model."""
     monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, SURE))
     monkeypatch.setattr(speaking, "WORTH", 0.0)
 
 
 @dataclass
 class Session:
-    """A host that tells what happens in one session, a minute apart."""
+    """A host that reports the events of one session, a minute apart."""
 
     tenants: OpenTenants
     name: str = "s1"
@@ -60,7 +60,7 @@ class Session:
     deadline_s: float = 30.0
 
     def tell(self, moment: Any, **fields: Any) -> str:
-        """Return what is put before the model at a moment."""
+        """Report a moment; return the context added for the model."""
         self.at += MINUTE
         event = HookEvent("plain", moment, self.name, cwd=self.cwd, **fields)
         hooks = Hooks(self.tenants, lambda: self.at, self.deadline_s)
@@ -71,7 +71,7 @@ class Session:
         return answer["says"] if answer else ""
 
     def stop(self, text: str = "Done.") -> str:
-        """Let the agent end its turn with some words."""
+        """End the agent's turn with some text."""
         return self.tell("stop", said=text)
 
     def ask(self, prompt: str) -> str:
@@ -98,7 +98,7 @@ class Session:
 
 
 def opened(home: Path) -> Iterator[Session]:
-    """Give a session over an empty memory."""
+    """Yield a session over an empty memory."""
     EventLog(tenant.tenant(home).log, create=True).close()
     tenants = OpenTenants(Settings(home))
     yield Session(tenants)

@@ -1,4 +1,4 @@
-"""A user's home folder with settings of every host in it, shared by the tests of connecting."""
+"""A user's home folder with settings of every host, shared by the tests of connecting."""
 
 import shutil
 import sys
@@ -32,7 +32,7 @@ PLACES = {
 
 
 def settle(home: Path) -> None:
-    """Lay every host's settings into a home folder."""
+    """Write every host's settings into a home folder."""
     for place, name in PLACES.items():
         (home / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(SETTINGS / name, home / place)
@@ -43,7 +43,7 @@ def machine(home: Path, **environ: str) -> Machine:
 
 
 def install(home: Path, *, port: int = 7437, token: str = "owner", folder: str = "code") -> Install:
-    """Return an install whose files are there, in a folder that a shell must quote."""
+    """Return an install whose files exist, in a folder that a shell must quote."""
     code = home.parent / f"{folder} of anna's" / "serve"
     code.mkdir(parents=True, exist_ok=True)
     for name in ("client.py", "mcp_bridge.py"):

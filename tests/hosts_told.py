@@ -1,4 +1,4 @@
-"""What agent hosts were recorded to tell, and the schemas of what they may be told."""
+"""Recorded events of agent hosts, and the schemas of the answers that they accept."""
 
 import json
 from pathlib import Path
@@ -22,12 +22,12 @@ PROMPTS = {
     )
     for host, payloads in RECORDED.items()
 }
-# Hosts of which a whole session was recorded: the commands run in it, and what came of them.
+# Hosts with a whole recorded session: the commands run in it, and their outcomes.
 OUTCOMES = {
     "amp": [("npm install lodash", True), ("make test", False)],
     "cline": [("echo hello", True), ("ls /nope", False), ("make test", None)],
     "claude-code": [("echo hello", True), ("ls /nope", False)],
-    "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not tell
+    "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not report it
     "copilot": [("echo hello", True), ("ls /nope", False)],
     "cursor": [("npm install lodash", True), ("make test", False)],
     "goose": [("echo hello", True), ("ls /nope", False)],
@@ -35,14 +35,14 @@ OUTCOMES = {
     "opencode": [("npm install lodash", True), ("make test", False)],
     "vscode": [("npm install lodash", None)],
 }
-# Hosts that do not tell when a session begins.
+# Hosts that do not report the start of a session.
 UNSTARTED = {"cline"}
 _SCHEMAS = {
     host: json.loads(path.read_text())["$defs"]
     for host in HOSTS
     if (path := DATA / f"{host}.output.json").exists()
 }
-# By which keys hosts name an event and its session.
+# The keys under which hosts name an event and its session.
 _EVENT = ("hook_event_name", "hookEventName", "hookName", "agent_action_name", "event")
 _SESSION = ("session_id", "sessionId", "conversation_id", "taskId", "execution_id")
 _TEXTS = frozenset(
@@ -53,7 +53,7 @@ _TEXTS = frozenset(
 
 
 def schema(host: str, event: str) -> Draft202012Validator:
-    """Return what a host takes back for an event; of one whose schema nobody wrote, any object."""
+    """Return the schema of a host's accepted answers to an event; any object if it has none."""
     return Draft202012Validator(_SCHEMAS[host][event] if host in _SCHEMAS else {"type": "object"})
 
 
@@ -63,34 +63,34 @@ def event_name(payload: dict[str, Any]) -> str:
 
 
 def moment(host: str, payload: dict[str, Any]) -> str | None:
-    """Return what an event is to us; None for one that we make nothing of."""
+    """Return our moment for an event; None if we do not use it."""
     read = HOSTS[host].read
     event = read(payload) if read else None
     return event.moment if event else None
 
 
 def renamed(payload: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return an event as if it had another name."""
+    """Return an event under another name."""
     return payload | {key: name for key in _EVENT if key in payload}
 
 
 def reworded(payload: dict[str, Any], prompt: str) -> dict[str, Any]:
-    """Return a recorded prompt's event as if something else had been asked."""
+    """Return a recorded prompt's event with another prompt."""
     return json.loads(json.dumps(payload).replace(json.dumps(PROMPT), json.dumps(prompt)))
 
 
 def in_session(payload: dict[str, Any], session: str) -> dict[str, Any]:
-    """Return an event as if told in another session."""
+    """Return an event as if reported in another session."""
     return payload | {field: session for field in _SESSION if field in payload}
 
 
 def ours(text: str) -> str:
-    """Return a text in the frame of what we say."""
+    """Return a text in the frame of our own blocks."""
     return f"{frame.OPENING}\n{text}\n{frame.CLOSING}"
 
 
 def laced(value: Any, text: str, field: str = "") -> Any:
-    """Return a payload in which every text that people, tools or agents wrote ends with `text`."""
+    """Return a payload in which every text written by people, tools or agents ends with `text`."""
     if isinstance(value, dict):
         return {key: laced(one, text, key) for key, one in value.items()}
     if isinstance(value, list):
@@ -99,7 +99,7 @@ def laced(value: Any, text: str, field: str = "") -> Any:
 
 
 def contexts(payload: dict[str, Any]) -> list[str]:
-    """Return what reaches the model of a host's output, once for every place it stands in."""
+    """Return the texts in a host's output that reach the model, once for every place they occur."""
     inner = payload.get("hookSpecificOutput", {}).get("additionalContext")
     texts = [payload.get("additionalContext"), payload.get("additional_context"), inner]
     texts.append(payload.get("contextModification"))

@@ -1,4 +1,4 @@
-"""A job in the test's process, where one of its own would spend two seconds on importing alone."""
+"""A job in the test's process: a separate process would spend two seconds on imports alone."""
 
 import io
 import os
@@ -13,7 +13,7 @@ from store.home.config import Settings
 
 
 class JobHere:
-    """What a command looks at of the job that it started; it runs once the command waits for it."""
+    """The started job as a command sees it; it runs once the command waits for it."""
 
     returncode: int | None = None
 
@@ -24,7 +24,7 @@ class JobHere:
         self._is_read = stdout == subprocess.PIPE
 
     def communicate(self, given: bytes = b"") -> tuple[bytes, None]:
-        """Run the job; return what it printed, if the command is to read that."""
+        """Run the job; return its output if the command is to read it."""
         said, before = io.TextIOWrapper(io.BytesIO(), "utf-8"), os.umask(0o077)
         printing = redirect_stdout(said) if self._is_read else nullcontext()
         with pytest.MonkeyPatch.context() as patch, printing:

@@ -9,10 +9,10 @@ Given = TypeVar("Given")
 
 def assert_linear(call: Callable[[Given], object], small: Given, large: Given, times: int) -> None:
     """
-    Assert that `large`, so many times `small`, costs so many times as much and not the square.
+    Assert that `large`, `times` the size of `small`, costs about `times` as much, not the square.
 
-    Counted is the CPU time of this thread, the least of up to 20 calls each: whatever else runs
-    only adds to it.
+    The CPU time of this thread counts, the least of up to 20 calls each: any other work only adds
+    to it.
     """
     best_small = best_large = float("inf")
     for _ in range(20):

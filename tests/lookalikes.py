@@ -1,8 +1,8 @@
 """
-309 facts that look alike and say 309 things, and pairs of texts that say one thing twice.
+309 facts that look alike but state 309 things, and pairs of texts that state one thing twice.
 
-Made of templates, so that nobody chose them to suit a rule: each fact differs from its siblings in
-one of what tells facts apart.
+They are made of templates, so that none was chosen to suit a rule: each fact differs from its
+siblings in one of the features that distinguish facts.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _ENVIRONMENTS = "staging production demo sandbox preview".split()
 
 
 def facts() -> list[str]:
-    """Return 309 texts, no two of which say the same, nor correct one another."""
+    """Return 309 texts, all of different content, where none corrects another."""
     found = list(dict.fromkeys(_facts()))
     assert len(found) >= 309
     return found[:309]
@@ -177,7 +177,7 @@ SAME = (
     ("Rotate keys every quarter !", "Rotate keys every quarter"),
 )
 
-# the older text, the newer with its value in a gap, the older value and the newer
+# the older text, the newer with a gap for its value, the older value and the newer
 _CORRECTIONS = (
     ("The port is 5432", "The port is {}", "5432", "5433"),
     ("The port of the database is 5432.", "The port of the database is now {}", "5432", "5433"),
@@ -197,7 +197,7 @@ CORRECTIONS = tuple(
     (older, newer.format(is_now), was, is_now) for older, newer, was, is_now in _CORRECTIONS
 )
 
-# alike but for a value, and yet two facts, or nobody's to say
+# alike except for a value, and yet two facts, or undecidable
 NO_CORRECTIONS = (
     ("Test 12 fails on CI", "Test 13 fails on CI"),
     ("Issue #41 is closed", "Issue #42 is closed"),

@@ -1,4 +1,4 @@
-"""A person's machines, as the tests of sync use them, and what may happen to them in any order."""
+"""A person's machines for the tests of sync, and the events that may befall them in any order."""
 
 import random
 import shutil
@@ -42,12 +42,12 @@ class Laptop:
         return tenants.tenant(self.home)
 
     def run(self, *words: str, given: str | None = None) -> Result:
-        """Run a command as the person at this machine does."""
+        """Run a command as the person at this machine."""
         told = {"MNEMOLOG_HOME": str(self.home)}
         return CliRunner().invoke(main, words, env=told, input=given, catch_exceptions=False)
 
     def join(self) -> None:
-        """Sync from now on, with a key that all have."""
+        """Sync from now on, with a key that all machines share."""
         remote = Sealed(open_remote(str(self.place)), KEY)
         if not sealed.is_begun(remote):
             sealed.begin(remote)
@@ -83,8 +83,8 @@ class Laptop:
 
 
 def spread(chance: random.Random, seen: dict[str, Path], *, everything: bool = False) -> None:
-    """Bring some files from some copies of a folder to others, in any order; what its own machine
-    deleted goes too.
+    """Copy some files between the copies of a folder, in any order; a file that a machine deleted
+    may come back from another copy.
     """
     for source in seen.values():
         for target in seen.values():
@@ -98,7 +98,7 @@ def spread(chance: random.Random, seen: dict[str, Path], *, everything: bool = F
 
 
 class Cut:
-    """A place that fails at one of its calls, before or after it was done."""
+    """A remote that fails at one of its calls, before or after carrying it out."""
 
     def __init__(self, remote: Remote, at: int, *, done: bool) -> None:
         self.url, self._remote, self._left, self._done = remote.url, remote, at, done
@@ -126,15 +126,16 @@ class Cut:
 
 
 _DAY = 24 * 3_600 * SECOND
-_CALLS = 8  # of a place, at one of which a pass may be cut off
+_CALLS = 8  # of a remote; a pass may be cut off at any of them
 
 
 def schedule(folder: Path, seed: int, steps: int) -> tuple[list[str], int]:
-    """Let three machines live for some steps, by chance; return what went wrong, in words, and how
-    many memories were recorded.
+    """Run three machines for some random steps; return the errors found, in words, and the number
+    of
+    memories recorded.
 
-    Each has a folder of its own that something brings together, in any order, twice, late and
-    without what was deleted. Clocks may be a day off, and a pass may be cut off at any call.
+    Each has a folder of its own, which something synchronizes in any order, twice, late and without
+    the deleted files. Clocks may be a day off, and a pass may be cut off at any call.
     """
     chance = random.Random(seed)
     laptops = [
@@ -169,7 +170,7 @@ def schedule(folder: Path, seed: int, steps: int) -> tuple[list[str], int]:
 
 
 def _change(chance: random.Random, laptop: Laptop, recorded: list[str], at: int) -> None:
-    """Have a machine tell something of a memory that it knows."""
+    """Have a machine record a change of a memory that it knows."""
     with EventLog(laptop.tenant.log) as log:
         known = sorted(log.present_ids(recorded))
     if known:

@@ -1,4 +1,4 @@
-"""A client of the MCP endpoint for the tests: what each era sends, through Flask's test client."""
+"""A client of the MCP endpoint: the requests of each era, through Flask's test client."""
 
 import json
 from typing import Any
@@ -25,14 +25,14 @@ def message(method: str, params: object = None, id_: object = 1) -> dict[str, An
 
 
 def send(client: FlaskClient, body: object, **headers: str) -> TestResponse:
-    """Post a body as it is, with headers as they are: `Mcp_Name` stands for Mcp-Name."""
+    """Post a body unchanged, with the given headers: `Mcp_Name` stands for Mcp-Name."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return client.post("/mcp", data=data, content_type="application/json", headers=OURS | named)
 
 
 def modern(client: FlaskClient, method: str, **params: object) -> TestResponse:
-    """Send what a client of 2026-07-28 sends, its headers in step with the body."""
+    """Send a request as a client of 2026-07-28 does, with headers that match the body."""
     headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": method}
     if isinstance(name := params.get(NAMED_BY.get(method, "")), str):
         headers["Mcp_Name"] = name
@@ -40,11 +40,11 @@ def modern(client: FlaskClient, method: str, **params: object) -> TestResponse:
 
 
 def legacy(client: FlaskClient, method: str, **params: object) -> TestResponse:
-    """Send what a client sends that said `initialize` before."""
+    """Send a request as a client that sent `initialize` before."""
     return send(client, message(method, params), MCP_Protocol_Version="2025-06-18")
 
 
 def error(answer: TestResponse) -> tuple[int, int]:
-    """Return the status and the code of an answer that is a JSON-RPC error."""
+    """Return the status and the code of a JSON-RPC error."""
     assert answer.json["jsonrpc"] == "2.0" and answer.json["error"]["message"]
     return answer.status_code, answer.json["error"]["code"]

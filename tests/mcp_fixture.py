@@ -1,8 +1,8 @@
 """
-What the official conformance suite drives a server with: its tools, resources and prompts.
+The tools, resources and prompts that the official conformance suite tests a server with.
 
-No part of the product: it shows that the endpoint speaks all of the protocol, also what none of
-our own tools needs (progress, log messages, questions back to the client).
+Not part of the product: it shows that the endpoint speaks all of the protocol, including the parts
+that our own tools do not need (progress, log messages, questions to the client).
 """
 
 import base64
@@ -53,7 +53,7 @@ def tool(name: str, run: Callable[[Call, Json], Any], *required: str) -> Tool:
     return Tool({"name": name, "description": f"For {name}.", "inputSchema": schema}, run)
 
 
-# What is said on the way
+# Messages during a call
 
 
 def with_progress(call: Call, arguments: Json) -> Generator[Json, None, Json]:
@@ -78,7 +78,7 @@ def failing(call: Call, arguments: Json) -> Json:
     return content(text("This tool intentionally returns an error for testing")) | {"isError": True}
 
 
-# Questions to a client that said `initialize`: asked on the stream, answered by a post of its own
+# Questions to a client that sent `initialize`: asked on the stream, answered by a separate post
 
 _numbers = itertools.count()
 _asked: dict[str, "queue.SimpleQueue[Json]"] = {}
@@ -140,7 +140,7 @@ ENUMS = form(
 )
 
 
-# Questions to a client of 2026-07-28: the result says what is missing, and the request comes again
+# Questions to a client of 2026-07-28: the result names the missing input; the request is sent again
 
 NAME = {
     "method": "elicitation/create",
@@ -173,7 +173,7 @@ def sealed(state: str) -> str:
 
 
 def unsealed(call: Call) -> str:
-    """Return the state we gave; canonical, as Python's decoder passes over what is no base64."""
+    """Return the sealed state; compared by its canonical text, as Python's decoder is lenient."""
     given = call.params.get("requestState")
     try:
         raw = base64.urlsafe_b64decode(given) if isinstance(given, str) else b""

@@ -1,8 +1,8 @@
 """
 Serve the fixture registry at /v1/fixture/mcp and the product's at /mcp, behind the product's own
-gate, in a home of its own; print the port.
+request guard, in a temporary home; print the port.
 
-The conformance suite sends no token: it is put into each request here, before the gate.
+The conformance suite sends no token: it is added to each request here, before the guard.
 """
 
 import sys

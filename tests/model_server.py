@@ -1,6 +1,6 @@
 """
 An OpenAI-compatible /v1/chat/completions on loopback, started by tests: a model whose answers are a
-function of what it is asked, well or as one that is ill.
+function of the request, healthy or faulty.
 """
 
 import json
@@ -25,31 +25,31 @@ class Asked:
 
     @property
     def data(self) -> str:
-        """What stands between the marks."""
+        """The text between the data markers."""
         return self.body["messages"][1]["content"].split("\n", 1)[1].rpartition("\nEND OF DATA ")[0]
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema it is to answer by; empty where none was sent."""
+        """The requested response schema; empty if none was sent."""
         return self.body.get("response_format", {}).get("json_schema", {}).get("schema", {})
 
     @property
     def schema_name(self) -> str:
-        """The name of the struct that is asked for."""
+        """The name of the requested struct."""
         return self.body.get("response_format", {}).get("json_schema", {}).get("name", "")
 
 
-# a value that becomes JSON, a text that is said as it is, or bytes that are the whole HTTP body
+# a value to encode as JSON, a text sent unchanged, or bytes that are the whole HTTP body
 Answers = Callable[[Asked], object]
 
 
 class ModelServer:
-    """`answers` gives what it says of a request; `mode` says how well it is.
+    """A model server. `answers` computes its answer to a request; `mode` sets its behaviour.
 
     well, slow (half a second), broken (no JSON), wrong (another schema), fenced (in a code fence),
     429, 500, 401, 400, 404, hang (until `released`), cut (in the middle of an answer), uncounted
-    (says no tokens), schemaless (refuses schemas). `modes` are those of the next requests, and
-    then `mode` holds.
+    (reports no tokens), schemaless (refuses schemas). `modes` are those of the next requests;
+    after them, `mode` applies.
     """
 
     def __init__(self, answers: Answers) -> None:
@@ -57,7 +57,7 @@ class ModelServer:
         self.mode = "well"
         self.modes: list[str] = []
         self.retry_after = "0"
-        self.usage = (100, 20)  # tokens asked and answered, as it counts them
+        self.usage = (100, 20)  # input and output tokens, as it counts them
         self.asked: list[Asked] = []
         self.released = threading.Event()
         self._lock = threading.Lock()
@@ -72,11 +72,11 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """What `llm.api_base` is to be."""
+        """The value of `llm.api_base`."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def settings(self, **more: object) -> str:
-        """Return a `[llm]` table for config.toml that asks this server, as a model with a price."""
+        """Return a `[llm]` table for config.toml that uses this server, as a model with a price."""
         values = {"cheap": "openai/gpt-5-mini", "api_base": self.url, "timeout_s": 5.0} | more
         return "[llm]\n" + "".join(f"{key} = {json.dumps(one)}\n" for key, one in values.items())
 
@@ -86,7 +86,7 @@ class ModelServer:
         self._server.server_close()
 
     def take(self, asked: Asked) -> str:
-        """Note a request; return how it is to be answered."""
+        """Keep a request; return the mode in which to answer it."""
         with self._lock:
             self.asked.append(asked)
             return self.modes.pop(0) if self.modes else self.mode
@@ -97,7 +97,7 @@ class _Listening(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that no longer waits is no news."""
+        """Ignore clients that no longer wait."""
 
 
 def _handler(of: ModelServer) -> type[BaseHTTPRequestHandler]:

@@ -12,7 +12,7 @@ from store.log.event_log import EventLog
 
 @contextmanager
 def new_tenants(home: Path, *names: str) -> Iterator[OpenTenants]:
-    """Make the log of each tenant that is named, of the default one where none is; close them."""
+    """Create the logs of the named tenants, or of the default one; yield the tenants, opened."""
     for name in names or ("default",):
         EventLog(tenant(home, name).log, create=True).close()
     opened = OpenTenants(Settings(home))

@@ -1,6 +1,4 @@
-"""
-Older logs: a log as the version before authors, origins and clocks left it, schema 5.
-"""
+"""Older logs: schema 5, as written by the version before authors, origins and clocks."""
 
 from pathlib import Path
 
@@ -10,7 +8,7 @@ from store.log.rows import BODY, COLUMNS, row_hash
 
 
 def make_older(path: Path) -> None:
-    """Take out of a log, which nobody has open, what its columns and tables of schema 6 hold."""
+    """Remove the columns' and tables' contents of schema 6 from a log that no process has open."""
     connection = apsw.Connection(str(path))
     with connection:
         (guard,) = connection.execute(

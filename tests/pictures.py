@@ -2,7 +2,7 @@
 The pictures of README and docs, made by `make pictures`: an agent's prompt with the notes that the
 hook injected, and the dashboard, each from a real memory in a temporary home.
 
-Pass the folder they go to. The dashboard's are left out where no Chromium is installed.
+Pass the output folder. The dashboard's are left out if no Chromium is installed.
 """
 
 import json
@@ -29,7 +29,7 @@ MEMORIES = (
 ASKED = "in which bucket are the invoices archived?"
 PAGES = {"dashboard": "", "memories": "memories?q=where+are+the+invoices"}
 SIZE = {"width": 1280, "height": 900}
-# as rich's, without the fonts that it would load from another host
+# like rich's, without the fonts that it would load from another host
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
 <title>A prompt, and the notes that mnemolog added to it</title>
@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
 
 
 def terminal(notes: str) -> str:
-    """Return a terminal's picture: a prompt, and what was put before the model with it."""
+    """Return a picture of a terminal: a prompt, and the context injected with it."""
     console = Console(record=True, width=92, file=open(os.devnull, "w"), highlight=False)
     console.print(Text(f"> {ASKED}", style="bold white"))
     console.print()

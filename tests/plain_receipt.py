@@ -1,4 +1,4 @@
-"""The receipt of a recall that is about nothing in particular."""
+"""The receipt of an arbitrary recall."""
 
 from typing import Any
 
@@ -6,6 +6,6 @@ from store.log.event_kinds import Recalled
 
 
 def plain_receipt(**fields: Any) -> Recalled:
-    """Return the body of a receipt; only the fields that matter to a test are given."""
+    """Return the body of a receipt; pass only the fields that matter to a test."""
     usual = {"query": "q", "mode": "auto", "manifest": None, "watermark": 0, "took_us": 1}
     return Recalled(**{**usual, "hits": (), "dropped": {}, **fields})

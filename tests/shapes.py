@@ -1,4 +1,4 @@
-"""Whether a value holds no more than a declared shape says; `msgspec.convert` lets more through."""
+"""Checks that a value holds only the declared fields; `msgspec.convert` lets more through."""
 
 import re
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from msgspec import inspect
 def undeclared(value: Any, shape: Any) -> list[str]:
     """Return the paths in a JSON value that a shape does not declare.
 
-    Raise msgspec.ValidationError where something it declares is missing or of another type.
+    Raise msgspec.ValidationError if a declared field is missing or of another type.
     """
     msgspec.convert(value, shape)
     return list(_beyond(value, inspect.type_info(shape), "$"))
 
 
 def _beyond(value: Any, of: inspect.Type, path: str) -> Iterator[str]:
-    if isinstance(of, inspect.Metadata):  # what a document says of a value, and no decoder checks
+    if isinstance(of, inspect.Metadata):  # documented constraints, which no decoder checks
         yield from [] if _fits(value, of.extra_json_schema or {}) else [path]
         yield from _beyond(value, of.type, path)
     elif isinstance(of, inspect.UnionType):
@@ -42,7 +42,7 @@ def _beyond(value: Any, of: inspect.Type, path: str) -> Iterator[str]:
 
 
 def _fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Return whether a value is one of a schema's words, within its bounds, of its pattern."""
+    """Return True if a value is in a schema's enum, within its bounds, and matches its pattern."""
     choices = [one for part in (schema, *schema.get("anyOf", ())) for one in part.get("enum", ())]
     is_word = not choices or value in choices
     is_within = not isinstance(value, int | float) or (

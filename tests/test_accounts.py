@@ -1,4 +1,4 @@
-"""What became of a thing stands first, over notes, statements, commits and turns about it."""
+"""The outcome of a matter ranks first, over notes, statements, commits and turns about it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ KINDS = {"note": "fact", "decision": "decision", "milestone": "milestone"}
 
 @dataclass
 class Account:
-    """A thing: lines of a kind and a text, and questions with the id of what answers them."""
+    """A matter: its lines, each with a kind and a text, and questions with the answering ids."""
 
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[tuple[str, str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What recall reads from a question before it looks for anything."""
+"""The analysis of a question before any search."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -77,7 +77,7 @@ def test_a_profile_hears_what_the_asker_is_at(view: View):
         hits = recall(view, question).hits
         return {hit.why["signals"]["route_fit"] for hit in hits if hit.memory.kind == "fact"}
 
-    assert fits("where does the staging cluster run") == {0.5}  # nobody knows
+    assert fits("where does the staging cluster run") == {0.5}  # no memory knows
     assert fits("debug the staging cluster") == {KINDS["debug"]["fact"]}
 
 
@@ -158,7 +158,7 @@ def test_an_english_model_counts_for_less_in_other_languages(
 
 def test_a_narrow_sentence_model_counts_as_much_as_a_wide_one(view: View):
     def told(stretch: float) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the vector's weight, its evidence and that of a rule, of unrelated and related."""
+        """Return the vector's weight, its evidence and a rule's, each of unrelated and related."""
         nothing = 0.6 - stretch * 0.1
         calibration = Calibration(nothing, 0.6, knows_meaning=True, stretch=stretch)
         vectors = replace(view.snapshots.vectors, calibration=calibration)

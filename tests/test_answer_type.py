@@ -1,4 +1,4 @@
-"""What sort of answer a question wants."""
+"""The type of answer that a question asks for."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""GET /v1/export: what the command writes, sent while others ask and write."""
+"""GET /v1/export: the same output as the command's, sent while others ask and write."""
 
 import json
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_the_server_answers_others_during_an_export(api: Api, built: Built):
 
 
 def test_who_does_not_read_an_export_takes_no_other_thread(api: Api):
-    for _ in range(EXPORTS + 1):  # what was sent whole, or was only asked about, is let go
+    for _ in range(EXPORTS + 1):  # a place is freed after a whole answer or a HEAD request
         assert api.get("/v1/export").data
         asked = api.send("HEAD", "/v1/export")
         assert asked.status_code == 200

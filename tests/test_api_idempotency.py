@@ -1,4 +1,4 @@
-"""A request that is sent again with its key is carried out once, whatever happened between."""
+"""A request sent again with its key is carried out once, whatever happened in between."""
 
 import json
 import threading
@@ -89,7 +89,7 @@ def test_a_key_is_good_for_one_request(api: Api, log: EventLog, other: dict[str,
 
 
 def test_of_concurrent_requests_with_one_key_one_is_executed(api: Api, log: EventLog):
-    """All wait for the log before any has written."""
+    """All wait for the log before any of them has written."""
     answers = []
 
     def record(content: str) -> None:

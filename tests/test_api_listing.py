@@ -1,4 +1,4 @@
-"""The list of memories over HTTP: its parameters, its cursors, and what they are refused for."""
+"""The list of memories over HTTP: its parameters, its cursors, and the errors for bad ones."""
 
 import base64
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A memory over HTTP: made once, changed by who read it last, forgotten and brought back."""
+"""A memory over HTTP: created once, changed only by the last reader, forgotten and restored."""
 
 import threading
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ def log(tenants: OpenTenants) -> EventLog:
 
 @pytest.fixture
 def note(api: Api) -> str:
-    """The tag of a memory that is there: n1."""
+    """The tag of an existing memory, n1."""
     tag = api.post("/v1/memories", NOTE).headers["ETag"]
     api.ok("POST", "/v1/memories", OTHER)
     return tag
 
 
-# Changing one
+# Changing a memory
 
 
 def test_a_patch_is_a_revision_and_answers_with_the_memory(api: Api, note: str, log: EventLog):
@@ -149,7 +149,7 @@ def test_the_etag_of_a_creation_allows_the_first_change(api: Api, note: str):
 
 
 def test_of_concurrent_writers_with_one_etag_one_wins(api: Api, note: str, log: EventLog):
-    """Both wait for the log before either has written: a check made earlier would let both in."""
+    """Both wait for the log before either has written: an earlier check would admit both."""
     seen, answers = api.get(ONE).headers["ETag"], []
 
     def patch(importance: float) -> None:
@@ -171,11 +171,11 @@ def test_showing_and_rating_a_lesson_keeps_its_etag_valid(api: Api, note: str, l
     etag = api.get(ONE).headers["ETag"]
     log.append([Event("s1", NOW, Surfaced(place="prompt"), "n1", session="s")])
     api.ok("POST", "/v1/rate", {"id": "n1", "verdict": 1})
-    assert api.get(ONE).headers["ETag"] != etag  # its history tells of it
+    assert api.get(ONE).headers["ETag"] != etag  # its history names it
     api.ok("PATCH", ONE, {"pinned": True}, If_Match=etag)
 
 
-# Reading one
+# Reading a memory
 
 
 def test_if_none_match_answers_304_for_the_current_etag(api: Api, note: str):

@@ -1,4 +1,4 @@
-"""Goals, facts, conflicts and the graph over HTTP, in the shapes that are declared."""
+"""Goals, facts, conflicts and the graph over HTTP, in their declared shapes."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def client(built, built_tenants: OpenTenants) -> FlaskClient:
 
 
 def get(client: FlaskClient, path: str, operation: str | None = None) -> Any:
-    """Return an answer, of the shape that its operation declares."""
+    """Return an answer, checked against the shape that its operation declares."""
     answer = client.get(path, headers=OURS)
     assert answer.status_code == 200, answer.json
     if operation:
@@ -69,7 +69,7 @@ def test_facts_are_those_that_hold_or_held(client: FlaskClient):
     assert get(client, "/v1/facts?all=true&limit=1")["more"] == 2
     refused = client.get(
         "/v1/facts?all=true&as_of=soon", headers=OURS
-    )  # also where it says nothing
+    )  # checked even if `all` makes it irrelevant
     assert (refused.status_code, refused.json["code"]) == (400, "invalid_input")
 
 

@@ -1,4 +1,4 @@
-"""POST /v1/memories/search: every choice of a recall, under the address of what it searches."""
+"""POST /v1/memories/search: every option of a recall, at the address of the searched memories."""
 
 import pytest
 from api_client import TOKEN, Api
@@ -46,7 +46,7 @@ ASKED = [
 def test_a_search_answers_what_a_recall_answers(api: Api, asked: dict[str, object]):
     body = {"query": "where do we deploy the queue", "touch": False, **asked}
     found, recalled = (api.ok("POST", path, body) for path in (SEARCH, "/v1/recall"))
-    for answer in (found, recalled):  # all but how long it took
+    for answer in (found, recalled):  # all but the time taken
         del answer["took_ms"]
         answer.get("why", {}).pop("took_us", None)
     assert found == recalled

@@ -1,4 +1,4 @@
-"""What the API's document says of an answer is true: of every answer, of memories of every sort."""
+"""Every answer has the shape that the API's document declares, for memories of every kind."""
 
 import json
 import re
@@ -49,7 +49,7 @@ OPERATIONS = (
 
 
 def job_made(id_: str, sources: tuple[str, ...], **fields: Any) -> Event:
-    """Return what a job made of some memories, as a plan of its would write it."""
+    """Return the memory that a job made of some memories, as the job's plan would write it."""
     made = Made("reflect", "a-model", "0" * 64, 1_234, 0.002)
     body = Recorded(source_ids=sources, made=made, **fields)
     return Event(id_, NOW, body, id_, trust="agent")
@@ -57,7 +57,7 @@ def job_made(id_: str, sources: tuple[str, ...], **fields: Any) -> Event:
 
 @pytest.fixture
 def rich(built: Built) -> Built:
-    """Memories of every sort: some built in, some fresh."""
+    """Memories of every kind: some built, some only in the tail."""
     log = built.log
     region = "The {} cluster of billing runs in eu-central-1 and is resized by the platform team"
     said = {"context": "a deploy", "action": "asked twice", "result": "it held"}
@@ -103,7 +103,7 @@ def rich(built: Built) -> Built:
     )
     built.rebuild()
     commands.supersede(log, "m03", "w1", NOW, "newer")
-    commands.forget(log, "m01", NOW, "wrong")  # and what was made of it falls
+    commands.forget(log, "m01", NOW, "wrong")  # memories made of it fall with it
     commands.link(log, "w1", "m04", "derived", NOW)
     commands.revise(log, "w1", Revised(importance=0.8, reason="measured"), NOW)
     commands.rate(log, "w1", 1.0, NOW, "helped")
@@ -130,7 +130,7 @@ def operation(method: str, path: str) -> Operation:
 
 
 def checked(method: str, path: str, answer: TestResponse) -> tuple[str, int]:
-    """Return which answer of which operation this is, having held it to its shape."""
+    """Return the operation and status of an answer, after checking its shape."""
     of = operation(method, path)
     assert answer.status_code in of.answers, answer.text
     shape = of.answers[HTTPStatus(answer.status_code)]
@@ -190,7 +190,7 @@ def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
 
 
 def test_the_memories_asked_for_are_of_every_sort(api: Api):
-    """What the test above looks at has all that a shape may leave out."""
+    """The memories that the test above looks at have all optional fields."""
     whole = {id_: api.ok("GET", f"/v1/memories/{id_}") for id_ in ("w1", "i1", "i2", "i3", "m04")}
     assert whole["i1"]["made"].keys() == {
         "job",

@@ -1,4 +1,4 @@
-"""The routes and the gate before them, asked through Flask's test client."""
+"""The routes and the request guard before them, asked through Flask's test client."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ def client(tenants: OpenTenants) -> FlaskClient:
 
 
 def post(client: FlaskClient, path: str, body: object, **headers: str) -> TestResponse:
-    """Post JSON as a caller of ours would; bytes are sent as they are."""
+    """Post JSON as one of our callers would; bytes are sent unchanged."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return client.post(path, data=data, content_type="application/json", headers=OURS | headers)
 
@@ -45,7 +45,7 @@ def recall(client: FlaskClient, query: str, **choices: object) -> Any:
     return answer.json
 
 
-# What is answered
+# Accepted requests
 
 
 def test_health_needs_no_token(client: FlaskClient):
@@ -55,7 +55,7 @@ def test_health_needs_no_token(client: FlaskClient):
 
 
 def test_requests_decode_with_prepared_decoders_only(client: FlaskClient, monkeypatch):
-    """msgspec 0.22 ends the process where two threads do: what it knows of a type is half made."""
+    """msgspec 0.22 crashes if two threads decode a new type at once: its type info is half made."""
     plain = msgspec.json.decode
 
     def decode(data: bytes, **options: object) -> Any:
@@ -183,7 +183,7 @@ def test_an_integer_of_any_size_in_metadata_comes_back(client: FlaskClient):
     assert get(client, "/v1/memories/n1").json["metadata"] == {"n": 10**30}
 
 
-# What is refused
+# Refused requests
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_an_internal_error_reveals_no_details(tenants: OpenTenants):
     assert "division" not in answer.text
 
 
-# The gate
+# The request guard
 
 HOSTS = {
     "127.0.0.1:7437": True,
@@ -372,7 +372,7 @@ TOKENS = {
 
 
 def expected_status(fine: tuple[bool, bool, bool, bool, bool]) -> int:
-    """Return what the first guard that objects answers; 200 where none does."""
+    """Return the status of the first guard that objects; 200 if none does."""
     host, origin, site, token, type_ = fine
     if not host:
         return 421
@@ -448,12 +448,12 @@ def test_a_get_writes_nothing(client: FlaskClient, tenants: OpenTenants):
     assert opened.receipts == []
 
 
-# A log that another process holds
+# A log locked by another process
 
 
 @pytest.fixture
 def hold(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[apsw.Connection]:
-    """Another connection that holds the log's write lock; our own gives up after half a second."""
+    """Hold the log's write lock in another connection; our own gives up after half a second."""
     monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 500)
     connection = apsw.Connection(str(tenants.get("default").log.path))
     connection.execute("BEGIN IMMEDIATE")
@@ -476,7 +476,7 @@ def test_a_locked_log_is_a_503_and_a_retry_writes_once(
 def test_recall_waits_for_no_write(client: FlaskClient, hold: apsw.Connection):
     writing = threading.Thread(target=post, args=(client, "/v1/memories", NOTE))
     writing.start()
-    time.sleep(0.1)  # the write waits for the lock by now
+    time.sleep(0.1)  # by now the write waits for the lock
     recall(client, "login", touch=False)
     assert writing.is_alive()
     writing.join()

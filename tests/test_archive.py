@@ -1,4 +1,4 @@
-"""Only what is cold is put away, a person sees why, and it comes back as it was."""
+"""Only cold memories are archived, with a reason for people, and they return unchanged."""
 
 from collections.abc import Callable
 
@@ -30,11 +30,11 @@ RECALLED = {"mode": "auto", "manifest": 1, "watermark": 1, "dropped": {}, "took_
 
 @pytest.fixture
 def old(tenant: Tenant, log: EventLog) -> Callable[..., str]:
-    """Record memories a year ago, of a project in which something happened yesterday."""
+    """Record memories a year ago, in a project with an event from yesterday."""
     texts = iter(f"The {name} service reads its settings once at start" for name in NAMES)
 
     def record(days: int = 365, arrived: int | None = None, **fields: object) -> str:
-        """`arrived`: how many days ago it reached the log; by default when it was written."""
+        """`arrived`: how many days ago it reached the log; by default, when it was written."""
         values = {"content": next(texts), "project": "shop"} | fields
         event = commands.memory_event(Draft(**values), NOW - days * DAY)
         clock = NOW - (days if arrived is None else arrived) * DAY
@@ -49,7 +49,7 @@ pine quince rose sage thyme""".split()
 
 
 def proposed(tenant: Tenant, log: EventLog, **options: object) -> dict[str, str]:
-    """Return what the job would put away, and why."""
+    """Return the memories that the job would archive, with the reasons."""
     settings = config.load()
     plan = run(find_job("archive"), settings, tenant.name, NOW, apply=False, **options)
     return {step.subject: step.why for step in plan.body.steps} if plan else {}
@@ -120,13 +120,13 @@ def test_an_event_without_a_clock_came_no_earlier_than_those_before_it(tenant, l
 
 def test_a_clock_that_was_ahead_makes_nothing_new(tenant, log, old):
     ahead = old(arrived=-900, id="ahead")
-    assert log_queries.arrival_times(log, NOW)[ahead] == NOW - DAY  # as "fresh", just before it
+    assert log_queries.arrival_times(log, NOW)[ahead] == NOW - DAY  # like "fresh", just before it
 
 
 def test_importance_fades_until_it_goes(tenant, log, old):
     long, short = old(days=720, importance=0.9), old(days=185, importance=0.9)
     assert list(proposed(tenant, log)) == [long]
-    commands.revise(log, long, Revised(importance=1.0), NOW - DAY)  # changed is as good as used
+    commands.revise(log, long, Revised(importance=1.0), NOW - DAY)  # a change counts as use
     assert proposed(tenant, log) == {} and short
 
 
@@ -143,7 +143,7 @@ def test_an_inactive_project_keeps_its_memories(tenant, log, old):
     sleeping = old(project="asleep", days=400)
     beside = old(project="asleep", days=500)
     assert proposed(tenant, log) == {}
-    old(project="asleep", days=300)  # it went on for 200 days after the one
+    old(project="asleep", days=300)  # the project went on for 200 days after `beside`
     assert list(proposed(tenant, log)) == [beside] and sleeping
 
 
@@ -182,4 +182,4 @@ def test_undo_restores_the_same_digest(tenant, log, old):
     assert memory_rows.find(id_).state == "archived" and memory_rows.find("fresh").state == "active"
     plans.undo(log, plan.id, NOW)
     assert build.rebuild(tenant, log, embedder, NOW).digests == before
-    assert proposed(tenant, log) == {}  # a person said no
+    assert proposed(tenant, log) == {}  # a person declined

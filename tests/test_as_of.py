@@ -1,4 +1,4 @@
-"""Time travel: recall, why and list answer from what held at a moment, over the CLI and HTTP."""
+"""Time travel: recall, why and list answer from the state at a moment, over the CLI and HTTP."""
 
 import json
 import time

@@ -1,5 +1,5 @@
 """
-Attacks on the service as a whole: odd requests on the wire, and hostile texts on every page.
+Attacks on the whole service: odd requests on the wire, and hostile texts on every page.
 
 The odd requests are those of request smuggling and of routing around a gate: RFC 9112, sections 6.1
 and 11.2, https://www.rfc-editor.org/rfc/rfc9112.
@@ -30,8 +30,8 @@ JSON = b"Content-Type: application/json\r\n"
 BODY = b'{"tenant": "made"}'  # makes a tenant, if it gets through
 SIZED = b"Content-Length: %d\r\n" % len(BODY)
 HOSTILE = "\"'><xss-a onx=1>{{7*7}}</script></textarea></title>javascript:alert(1)"
-PAGES = 80  # that are looked at
-ALIKE = 3  # pages of one address but for ids and queries
+PAGES = 80  # to visit
+ALIKE = 3  # pages that differ only in ids and queries
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def port(opened: OpenTenants) -> Iterator[int]:
 
 
 def asked(port: int, request: bytes) -> int:
-    """Return the status of the first answer to some bytes; 0 where there is none."""
+    """Return the status of the first answer to some bytes; 0 if there is none."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
@@ -108,7 +108,7 @@ def test_a_malformed_request_is_refused_and_creates_nothing(
 
 
 def test_a_body_in_chunks_is_one_request_whatever_its_length_says(port: int, opened: OpenTenants):
-    inner = make(OURS + JSON + SIZED)  # would be a second request to who believes the length
+    inner = make(OURS + JSON + SIZED)  # a second request, if the server believes the length
     both = OURS.replace(b"close", b"keep-alive") + JSON + b"Transfer-Encoding: chunked\r\n"
     framed = b"%x\r\n" % len(inner) + inner + b"\r\n0\r\n\r\n"
     assert asked(port, make(both + b"Content-Length: 0\r\n", framed)) == 400
@@ -116,7 +116,7 @@ def test_a_body_in_chunks_is_one_request_whatever_its_length_says(port: int, ope
 
 
 class _Seen(HTMLParser):
-    """What a page holds that a text of a memory must not have made, and where it leads."""
+    """The markup of a page that a memory's text must not have created, and the page's links."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ def test_no_text_makes_an_element_an_attribute_or_a_foreign_address(opened: Open
 
 
 def _hostile(opened: OpenTenants, owner: Browser) -> None:
-    """Let everything that comes from elsewhere say what is hostile."""
+    """Fill every field that comes from outside with hostile text."""
     log, home = opened.get("default").log, opened.settings.home
     for kind in ("fact", "goal", "milestone", "lesson", "preference", "decision"):
         more = {"chain": HOSTILE} if kind == "milestone" else {}

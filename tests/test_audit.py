@@ -1,4 +1,4 @@
-"""Every audit passes on a sound candidate and fails on the violation it is there for."""
+"""Every audit passes on a sound candidate and fails on its own violation."""
 
 from collections.abc import Callable
 
@@ -25,12 +25,12 @@ from store.snapshots.projection import Built, Part, Tables
 from store.text import frame
 
 NOW = 1_790_000_000_000_000
-TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner reports it as a leak
 
 
 @pytest.fixture
 def audited(built) -> Callable[[str], AuditInput]:
-    """What the audits of one projection are given for the published tables."""
+    """Return the audits' input for one projection of the published tables."""
     tables = build.digests(built.log, built.embedder, built.log.head())
 
     def of(projection: str) -> AuditInput:
@@ -178,7 +178,7 @@ def test_no_duplicate_ids_sees_an_id_that_leads_elsewhere(audited):
 
 @pytest.fixture
 def later(log, tenant, embedder, monkeypatch) -> AuditInput:
-    """A candidate of parts of four rows, of which the first two and the last are new."""
+    """A candidate in parts of four rows, of which the first two and the last are new."""
     monkeypatch.setattr(memory_table, "ROWS", 4)
     commands.record_batch(log, [Draft(id=f"a{n}", content=f"note {n}") for n in range(14)], NOW)
     served = build.rebuild(tenant, log, embedder, NOW)
@@ -192,7 +192,7 @@ def later(log, tenant, embedder, monkeypatch) -> AuditInput:
 
 
 def with_part(audited: AuditInput, number: int, column: str, change: Callable) -> AuditInput:
-    """Return what is audited with other values in one part."""
+    """Return the audits' input with other values in one part."""
     assert isinstance(audited.tables, Built)
     parts = {name: list(of) for name, of in audited.tables.parts.items()}
     table = parts["memories"][number].table
@@ -261,7 +261,7 @@ def test_no_secrets_refuses_a_secret_that_went_past_redaction(
     monkeypatch.setattr("store.memories.fold.redact_event", lambda event: event)
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *given: []
-    )  # else it is built without it
+    )  # else the build leaves it out
     plant(built.log, "bad", body)
     with pytest.raises(BuildRefused, match="no_secrets: 1 secrets") as caught:
         built.rebuild()
@@ -281,7 +281,7 @@ def test_no_secrets_refuses_a_secret_that_went_past_redaction(
 def test_no_self_injection_refuses_a_block_of_ours(built, plant, monkeypatch, body: Recorded):
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *given: []
-    )  # else it is built without it
+    )  # else the build leaves it out
     plant(built.log, "bad", body)
     with pytest.raises(BuildRefused, match="no_self_injection: 1 memory holding an injected block"):
         built.rebuild()
@@ -319,7 +319,7 @@ def test_bm25_parity_sees_a_wrong_index(audited, table: str, column: str, change
     ids=["tags", "terms", "times"],
 )
 def test_no_memory_is_too_long_for_bm25_parity(log, embedder, plant, long: Recorded):
-    """As in logs from before there were limits: rounding adds up with every term that is added."""
+    """As in logs from before the limits: the rounding error grows with every added term."""
     plant(log, "long", long)
     commands.record_batch(log, [Draft(content=f"note {n} about it") for n in range(20)], NOW)
     tables = build.digests(log, embedder, log.head())

@@ -1,4 +1,4 @@
-"""Whose words a memory holds is decided by its door: only a person's own makes them typed."""
+"""A door decides the author of a memory: only a person's own counts as typed."""
 
 import json
 import subprocess
@@ -126,7 +126,7 @@ def test_a_persons_yes_raises_an_author_and_a_programs_does_not(
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
-    """An export that claims a typed rule of the user."""
+    """An export that claims a rule typed by the user."""
     path = tmp_path / "clone" / "lines.jsonl"
     path.parent.mkdir()
     claim = LESSON | {"id": "J", "trust": "user", "author": "typed", "pinned": True}

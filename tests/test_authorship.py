@@ -92,7 +92,7 @@ def test_every_part_of_a_prompt_lies_within_it_in_order():
 
 
 def test_the_weights_are_those_of_the_templates():
-    """Who changes a template has to fit anew: `make fit`."""
+    """After changing a template, fit again: `make fit`."""
     templates = sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.glob("*.txt"))))
     with np.load(authorship.WEIGHTS) as file:
         assert file["templates"].tobytes().decode() == templates.hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A backup: one file of one tenant, taken while others write, proven, and restored whole or not."""
+"""A backup: one file of one tenant, taken during writes, verified, and restored whole or not."""
 
 import errno
 import json
@@ -198,7 +198,7 @@ def test_a_tenant_that_is_replaced_is_put_away_whole(built: Built, kept: Path, h
     with EventLog(Path(done.replaced) / "log.sqlite") as old, EventLog(built.tenant.log) as new:
         assert events(old) == had
         assert events(new) == had[:-1]
-    assert not built.tenant.head.exists()  # nothing derived comes along
+    assert not built.tenant.head.exists()  # no derived file comes along
 
 
 def test_what_was_erased_since_is_erased_from_what_is_restored(
@@ -335,7 +335,7 @@ def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(
 
 
 def packed(path: Path, to: Path, **changes: object) -> Path:
-    """Copy a backup with its list changed, or its log by a function."""
+    """Copy a backup with its listing changed, or its log changed by a function."""
     with zipfile.ZipFile(path) as old:
         held = {name: old.read(name) for name in old.namelist()}
     listing = json.loads(held["backup.json"])
@@ -357,7 +357,7 @@ def test_a_list_that_is_not_that_of_the_file_is_refused(kept: Path, home: Path, 
 
 @pytest.fixture
 def forged(built: Built, tmp_path: Path) -> Tenant:
-    """A folder as a tenant's, to make a backup of past every check."""
+    """A tenant's folder for making a backup that bypasses every check."""
     folder = tmp_path / "forged"
     folder.mkdir()
     backup.copy_log(built.tenant.log, folder / "log.sqlite")
@@ -368,7 +368,7 @@ def forge(forged: Tenant, *statements: str) -> Path:
     connection = raw(forged.log)
     for statement in statements:
         connection.execute(statement).fetchall()
-    connection.close()  # and so nothing is left in the write-ahead log
+    connection.close()  # so nothing is left in the write-ahead log
     path = forged.root.with_name("forged.zip")
     listing = Listing(
         mnemolog="1",
@@ -408,7 +408,7 @@ def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(
     path = forge(
         forged, "DROP INDEX events_by_kind", "DROP TABLE segments", "PRAGMA user_version = 3"
     )
-    with EventLog(forged.log) as log:  # counted after it was packed: this opens it as new
+    with EventLog(forged.log) as log:  # counted after packing: this opens it as a new log
         told = {"events": log.head(), "newest_at": max(event.at for event in log.read())}
     again = restored(home, packed(path, path.with_name("older.zip"), **told))
     with EventLog(again.log) as log:

@@ -1,4 +1,4 @@
-"""`make bench` runs end to end at a small size, and its tables follow from what was measured."""
+"""`make bench` runs end to end at a small size, and its tables follow from the measurements."""
 
 import json
 import os
@@ -225,8 +225,8 @@ def test_a_load_under_which_something_did_not_hold_is_told_of() -> None:
     assert "1 x 503" in load.report([*quick, away], 32, 0.0, 60.0, then, grown)
 
 
-# Of the 42 needs of a life of 43 sessions, and of the 12 that are rules: 25 and 11 when recorded,
-# in briefs of 2,440 bytes at the median, of the 2,560 that one may take.
+# Of the 42 needs of a life of 43 sessions, and of the 12 rules among them: 25 and 11 when recorded,
+# in briefs of a median 2,440 bytes, out of the 2,560 allowed.
 SERVED, STANDING = 23, 11
 
 

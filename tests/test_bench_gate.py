@@ -9,8 +9,8 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("bench_on_path")
 
-# milliseconds of one version beside itself, recorded by the gate on a busy machine: of a recall
-# over HTTP, and of `mnemolog recall`
+# milliseconds of one version compared with itself, recorded by the gate on a busy machine: of a
+# recall over HTTP, and of `mnemolog recall`
 CLEAN = [
     (4.04, 4.14),
     (5.52, 5.63),
@@ -197,7 +197,7 @@ def test_the_other_version_is_named_by_hand_by_tag_or_by_page(repository: Path) 
     for command in (
         *("tag v0.9.0", "tag v0.10.0", "tag v0.10.0-rc1", "tag other"),
         *("checkout --quiet -b elsewhere", f"{commit} two", "tag v0.12.0", "checkout --quiet -"),
-        *(f"{commit} three", "tag v0.11.0"),  # what is measured
+        *(f"{commit} three", "tag v0.11.0"),  # the version being measured
     ):
         subprocess.run(["git", *command.split()], cwd=repository, check=True)
     assert base(repository, page, None) == "v0.10.0"

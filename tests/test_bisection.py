@@ -1,4 +1,4 @@
-"""Bisection: the event since which a question is answered as it is now."""
+"""Bisection: the event since which a question has its current answer."""
 
 from math import log2
 
@@ -32,7 +32,7 @@ def search(built, question: str = QUESTION) -> Search:
 
 
 def brings(change: Change) -> tuple[bool, bool]:
-    """Return whether the poison came back before the event, and after it."""
+    """Return whether the answer has the poison, before the event and after it."""
     before, after = ([hit.memory.id for hit in hits] for hits in (change.before, change.after))
     return "poison" in before, "poison" in after
 
@@ -52,7 +52,7 @@ def test_a_poisoned_memory_is_found_among_ten_thousand_events_in_log2_folds(buil
 
 @pytest.fixture
 def past(built) -> list[Event]:
-    """Some events of which the third and the sixth change the answer."""
+    """Some events; the third and the sixth change the answer."""
     log = built.log
     return [
         commands.record(log, GOOD, NOW).event,

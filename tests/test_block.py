@@ -1,4 +1,4 @@
-"""The block put before a model holds whatever was stored, and its bytes stay the same."""
+"""The block put before a model holds up with any stored text, and its bytes stay the same."""
 
 import unicodedata
 from typing import Any
@@ -28,7 +28,7 @@ from store.text.frame import CLOSING, OPENING
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000
-# What may not reach a model: unseen characters, and what opens a tag.
+# Characters that must not reach a model: invisible ones, and those that open a tag.
 UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe0f\U000e0101")
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
@@ -70,7 +70,7 @@ def memory(id_: str, content: str, day: int = 0, trust: Trust = "user", **fields
 
 
 def items(text: str) -> list[dict[str, Any]]:
-    """Return the notes of a block as one reads it who knows only the two lines of its frame."""
+    """Return the notes of a block, as a reader who knows only the two lines of its frame."""
     opening, *lines, closing = text.split("\n")
     assert (opening, closing) == (OPENING, CLOSING)
     return [msgspec.json.decode(line) for line in lines if line not in (RULES, FACTS)]
@@ -160,7 +160,7 @@ def test_an_id_is_as_short_as_finds_its_memory():
     id_ = "01M3254G60SKYVQGAD9VP72048"
     notes = items(block([note(memory(id_, "Use pnpm", kind="lesson"), conflicts_with=id_)]).text)
     assert notes[0]["id"] == notes[0]["conflicts_with"] == id_[: blocks.ID]
-    assert block([note(memory(id_, "Use pnpm"))]).ids == (id_,)  # the receipt names it whole
+    assert block([note(memory(id_, "Use pnpm"))]).ids == (id_,)  # the receipt has the whole id
 
 
 def test_the_users_own_words_are_told_as_such_and_a_turn_by_who_said_what():
@@ -185,7 +185,7 @@ def test_a_turns_answer_is_told_without_its_listings():
 
 
 def episode(asked: str, error: str, text: str) -> Memory:
-    """Return the episode of a turn in which the tests failed."""
+    """Return the episode of a turn with failed tests."""
     failed = Acted(tool="Bash", doing="run", command="pytest", passed=False, error=error)
     told = (Prompted(prompt=asked), failed, SessionTold(stage="stopped", said=text))
     fold = Fold()

@@ -1,4 +1,4 @@
-"""A question that takes two memories: the first names what the second is about."""
+"""A question that takes two memories: the first names the subject of the second."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_a_memory_that_the_best_one_leads_to_comes_second(tenant, log):
     hits = ask(tenant, log, ASKED, drafts())
     assert [*hits][:2] == ["first", "second"]
     assert hits["second"].why["evidence"]["bridge"] > 0
-    assert hits["second"].why["question_words"]  # what the first holds counts for both
+    assert hits["second"].why["question_words"]  # the words of the first count for both
     assert "bridge" not in hits["other"].why["evidence"]
 
 
@@ -84,5 +84,5 @@ def test_questions_of_two_hops_find_both_memories(tmp_path):
             both.setdefault(f"{workspace.name} {query.category}", []).append(is_found)
     shares = {name: sum(some) / len(some) for name, some in both.items()}
     assert shares["dev/projects one hop"] == shares["aside/projects one hop"] == 1.0
-    # without bridges .52 and .54; with them .85 and .76
+    # .52 and .54 without bridges; .85 and .76 with them
     assert shares["dev/projects two hops"] > 0.75 and shares["aside/projects two hops"] > 0.7

@@ -146,7 +146,7 @@ def test_a_build_removes_files_of_killed_writers(built):
     ours = [root / "manifests" / f".00000009.json{left}", root / "candidate" / f".usage.json{left}"]
     ours += [root / "snapshots" / "usage" / f".new{left}"]
     old = [root / f".HEAD{left}", root / "erased" / f".1.json{left}"]
-    writing = root / f".upkeep.json{left}"  # by a server, which holds no lock of ours
+    writing = root / f".upkeep.json{left}"  # by a server, which holds none of our locks
     (root / "erased").mkdir()
     for path in (*ours, *old, writing):
         path.write_bytes(b"half of i")
@@ -160,7 +160,7 @@ def test_a_build_removes_files_of_killed_writers(built):
 def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeypatch):
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *given: []
-    )  # else it is built without it
+    )  # else the build leaves it out
     plant(built.log, "bad", Recorded(content=OURS))
     for _ in range(2):
         with pytest.raises(BuildRefused, match="no_self_injection"):
@@ -177,7 +177,7 @@ def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeyp
 def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, monkeypatch):
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *given: []
-    )  # else it is built without it
+    )  # else the build leaves it out
     plant(built.log, "bad", Recorded(content=OURS))
     counts = set()
     for _ in range(3):
@@ -190,7 +190,7 @@ def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, mon
 def test_a_build_that_passes_again_forgets_the_refusal(built, plant, tamper, monkeypatch):
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *given: []
-    )  # else it is built without it
+    )  # else the build leaves it out
     plant(built.log, "bad", Recorded(content=OURS))
     with pytest.raises(BuildRefused):
         built.rebuild()
@@ -201,7 +201,7 @@ def test_a_build_that_passes_again_forgets_the_refusal(built, plant, tamper, mon
 
 def test_events_that_vanished_from_the_log_are_not_published(built, tamper):
     tamper(built.log.path, "DELETE FROM events WHERE id = 'm30'")
-    note(built)  # so that the log moved on, and as many rows are left
+    note(built)  # so that the log moved on, and the number of rows stays the same
     with pytest.raises(BuildRefused, match=r"rows_match_log|did_not_shrink"):
         built.rebuild()
     assert manifests.current(built.tenant) == built.manifest

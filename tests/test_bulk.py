@@ -1,4 +1,4 @@
-"""Bulk changes: what past answers lose is shown, and one undo brings all of it back."""
+"""Bulk changes: lost past answers are shown, and one undo restores all of them."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ granite walnut maple cedar birch willow poplar
 
 @dataclass
 class Memory:
-    """A memory of forty notes, half of which answer what was asked, as a server holds it open."""
+    """A memory of forty notes, held open by a server; half of them answer the questions asked."""
 
     folder: Path
     tenant: Tenant
@@ -59,11 +59,11 @@ class Memory:
         return CliRunner().invoke(main, words, input=given, catch_exceptions=False)
 
     def answers(self) -> list[bytes]:
-        """Return what every past recall brings now, to the byte."""
+        """Return the current answers to every past recall, as bytes."""
         return [replay.said for replay in self._ask_again(anew=False)]
 
     def brought(self, *, anew: bool = False) -> dict[str, list[str]]:
-        """Return the memories that every past recall brings now, by its id."""
+        """Return the memories that every past recall now returns, by the recall's id."""
         return {
             replay.receipt.id: [hit.id for hit in replay.hits]
             for replay in self._ask_again(anew=anew)
@@ -141,7 +141,7 @@ def memory(tmp_path: Path, lived: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield Memory(tmp_path, built, log, served, events, at)
 
 
-# Harmful ones
+# Harmful changes
 
 
 def forget(memory: Memory) -> None:
@@ -192,7 +192,7 @@ def repeat_questions(memory: Memory) -> None:
 
 
 def move(memory: Memory) -> None:
-    """Take every note into a project of its own, and away from where it was."""
+    """Import a copy of every note into another project, and forget the original."""
     lines = [
         {"id": f"{thing}-moved", "content": f"The {thing} worker is owned by team 4"}
         for thing in THINGS
@@ -202,7 +202,7 @@ def move(memory: Memory) -> None:
 
 
 def change(memory: Memory, does: Any, ids: Sequence[str], tag: str = "") -> None:
-    """Do one thing to many memories, as the dashboard's list does."""
+    """Apply one change to many memories, as the dashboard's list does."""
     outcome = changes.carry_out(memory.served, ids, does, memory.at, tag)
     log, read = memory.log, memory.served.reader.read_past
     bulk.keep(memory.tenant, log, read, Choices(), changes.DONE[does], outcome.events, memory.at)
@@ -236,7 +236,7 @@ def test_a_harmful_bulk_change_shows_lost_answers_and_one_undo_restores_them(
     assert memory.answers() == before
 
 
-# Harmless ones
+# Harmless changes
 
 
 def import_unrelated(memory: Memory) -> None:

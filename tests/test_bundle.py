@@ -1,4 +1,4 @@
-"""Bundles: a recall asked again in another home, without a secret or another project's text."""
+"""Bundles: a recall repeated in another home, without a secret or another project's text."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 @pytest.fixture
 def lived(session: Session, plant) -> Session:
-    """Two projects that grew side by side, were built and asked; ours once held a secret."""
+    """Two projects that grew side by side, were built and queried; ours once held a secret."""
     for number in range(12):
         session.remember(f"The shop's upload worker {number} retries a job {number} times")
         session.remember(f"Our cart page {number} is rendered by team {number}", project=OURS)

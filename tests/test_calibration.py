@@ -1,4 +1,4 @@
-"""What a cosine of one model is worth."""
+"""The value of a model's cosines as evidence."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from store.embedders.model_facts import PAIRS, Calibration, calibrate
 
 
 def model(related: float, unrelated: float):
-    """Return an `embed` under which pairs have one cosine, and all other texts another."""
+    """Return an `embed` whose pairs have one cosine, and all other texts another."""
     places = {text: number for number, pair in enumerate(PAIRS) for text in pair}
     same = np.full((2 * len(PAIRS), 2 * len(PAIRS)), unrelated)
     for number in range(len(PAIRS)):
@@ -53,7 +53,7 @@ def test_unrelated_pairs_that_scatter_far_leave_room_below_them(scatter: float, 
     assert calibration.related == 0.82
     usual = calibration.evidence(np.array([0.76], np.float32))
     assert usual.tolist() == pytest.approx([calibration.usual], abs=2e-2)
-    # between unrelated and related the evidence, times `stretch`, rises as with any model
+    # between unrelated and related, the evidence times `stretch` rises as with any model
     assert calibration.stretch * (0.5 - calibration.usual) == pytest.approx(0.5, abs=1e-3)
 
 

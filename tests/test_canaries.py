@@ -1,4 +1,4 @@
-"""Canaries: memories asked for by their own words, which a sound memory brings back."""
+"""Canaries: memories queried by their own words, which a healthy memory recalls."""
 
 from dataclasses import replace
 
@@ -94,7 +94,7 @@ def test_misplaced_rows_are_noticed(built):
 def test_an_outcome_of_few_canaries_raises_no_doubt(built):
     outcome = Outcome(0, ())
     assert (outcome.share, outcome.is_doubted, outcome.is_refused) == (1.0, False, False)
-    assert not Outcome(2, (Canary("a", "b"), Canary("c", "d"))).is_refused  # two say nothing
+    assert not Outcome(2, (Canary("a", "b"), Canary("c", "d"))).is_refused  # two prove nothing
 
 
 def with_check(manifest: Manifest, outcome: Outcome, at: int) -> Manifest:
@@ -117,7 +117,7 @@ def test_the_trend_is_handed_from_build_to_build(built):
 
 @pytest.fixture
 def served(built) -> None:
-    """The tenant's manifest says that four canaries stayed away."""
+    """The tenant's manifest reports four missing canaries."""
     from store.snapshots import manifest as manifests
 
     outcome = Outcome(30, (Canary("a", "b"),) * 4)

@@ -1,4 +1,4 @@
-"""What other programs packed or wrote as JSON is imported in little memory, or refused by name."""
+"""JSON that other programs packed or wrote is imported in little memory, or refused by name."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ STORES = {"claude-memory": claude_memory.STORE, "mem0": mem0.STORE, "letta": let
 
 
 def read_source(given: tuple[str, str]) -> int:
-    """Read a source in a process of its own; return the number of turns or memories in it."""
+    """Read a source in a separate process; return the number of turns or memories in it."""
     kind, name = given
     path, skipped = Path(name), list[str]()
     if kind == "uncapped":

@@ -1,4 +1,4 @@
-"""Charts: well-formed SVG of any data, escaped, without a style, and its figures as a table."""
+"""Charts: well-formed SVG of any data, escaped, without styles, and its figures as a table."""
 
 import math
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The check set is sound, and words alone answer it in every language."""
+"""The check set is sound, and lexical search alone answers it in every language."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ LANGUAGES = {"ar", "de", "es", "fr", "hi", "ja", "ko", "pl", "ru", "th", "tr", "
 
 @pytest.fixture(scope="module")
 def by_words(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """What the lexical channel alone finds of the notes in many languages."""
+    """The report of the lexical channel alone on the notes in many languages."""
     (workspace,) = (other for other in WORKSPACES if other.name.startswith(dataset.LANGUAGES))
     results = run_queries(
         [workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical"
@@ -57,7 +57,7 @@ def test_a_name_that_both_languages_share_crosses_between_them(by_words):
 
 
 def test_words_alone_do_not_cross_languages(by_words):
-    # not a wish: docs/recall.md says so, and must be mended when it is no longer true
+    # not a goal: docs/recall.md documents it, and must be changed if it no longer holds
     assert by_words.categories["English, plain words"].measures["recall@5"] < 0.2
 
 

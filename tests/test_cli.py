@@ -30,7 +30,7 @@ HERE = Path(__file__).parent.parent
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, and a working directory that is no repository."""
+    """An empty home, and a working directory outside any repository."""
     for name in [name for name in os.environ if name.startswith("MNEMOLOG_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
@@ -665,7 +665,7 @@ def test_a_closed_pipe_prints_no_traceback():
 
 
 def with_jobs_that_end_with_75(folder: Path, *words: str) -> subprocess.CompletedProcess:
-    """Run a command where `pipelines` only says how it was called."""
+    """Run a command with a fake `pipelines`, which prints its call and exits with 75."""
     (folder / "fake" / "pipelines").mkdir(parents=True)
     (folder / "fake" / "pipelines" / "__init__.py").touch()
     (folder / "fake" / "pipelines" / "__main__.py").write_text(
@@ -717,7 +717,7 @@ def test_serve_says_where_it_listens_and_ends_on_interrupt(home):
 def test_an_interrupt_ends_quietly():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = spawn("record", "-", **pipes)
-    process.stdin.write("a word " * 20_000)  # more than the pipe holds: it reads
+    process.stdin.write("a word " * 20_000)  # more than the pipe holds: the process reads by now
     process.stdin.flush()
     process.send_signal(2)
     stdout, stderr = process.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""Every command can be learned from its help, and help answers at once."""
+"""Every command can be learned from its help, and help is fast."""
 
 import os
 import subprocess

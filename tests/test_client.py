@@ -1,4 +1,4 @@
-"""The hook client as a host runs it: its answer, or silence in time; never a failure."""
+"""The hook client as a host runs it: it answers in time or stays silent, and never fails."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from store.log.event_log import EventLog
 CLIENT = Path(client.__file__)
 ANSWER = b'{"hookSpecificOutput":{"additionalContext":"we deploy at noon"}}'
 DELIVERY = f"{1:020d}-{'a' * 32}"
-LATEST_S = 10.0  # far above any deadline of the client: whoever waits longer waits for ever
+LATEST_S = 10.0  # far above any deadline of the client: reaching it means waiting for ever
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +44,12 @@ def event(name: str = "UserPromptSubmit", **fields: object) -> bytes:
 
 
 def run(sent: bytes = b"", *words: str, before: tuple[str, ...] = ()) -> bytes:
-    """Return what the client prints; it must end well, say nothing else and hold no pipe."""
+    """Return the client's output; it must succeed, print nothing else and hold no pipe."""
     return _run([str(CLIENT)], sent, *words, before=before)
 
 
 def run_patiently(sent: bytes = b"", *words: str) -> bytes:
-    """Return what a client prints that waits for a server however long this machine takes."""
+    """Return the output of a client that waits for the server however slow this machine is."""
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); from serve import client; "
         "client.ANSWER_S = client.PROBE_S = 60.0; client.main(sys.argv[1:])"
@@ -82,7 +82,7 @@ def nobody(*sent: object) -> tuple[bytes | None, bool]:
 
 @contextmanager
 def listening(home: Path, serve: Callable[[socket.socket], None]) -> Iterator[None]:
-    """Be the server of a home: what connects is given to `serve`, in a thread."""
+    """Act as the server of a home: each connection is passed to `serve`, in a thread."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def accept() -> None:
@@ -105,11 +105,11 @@ def listening(home: Path, serve: Callable[[socket.socket], None]) -> Iterator[No
 def register(home: Path, port: int, pid: int) -> None:
     server = Server(pid, port, 1, "a" * 32)
     replace_file(home / "token", b"secret")
-    replace_file(home / "server.json", msgspec.json.encode(server))  # who reads it asks at once
+    replace_file(home / "server.json", msgspec.json.encode(server))  # its reader connects at once
 
 
 def saying(answer: bytes, heard: list[bytes] | None = None) -> Callable[[socket.socket], None]:
-    """Return a server that reads a whole request, keeps it and says `answer`."""
+    """Return a server that reads a whole request, keeps it and replies with `answer`."""
 
     def serve(connection: socket.socket) -> None:
         data = b""
@@ -143,7 +143,7 @@ def breaker(home: Path) -> Path:
 
 
 def tripped(home: Path, ago_s: float = 0.0) -> None:
-    """Let a hook have waited in vain some seconds ago."""
+    """Record that a hook waited in vain some seconds ago."""
     home.mkdir(mode=0o700, exist_ok=True)
     client.trip(str(home))
     then = time.time() - ago_s
@@ -224,7 +224,7 @@ def test_a_server_that_never_starts_is_waited_for_once_only(
     tenant(home).log.write_bytes(os.urandom(20_000))
     run()
     assert breaker(home).exists()
-    monkeypatch.setattr(unserved, "_from_disk", None)  # who waits now fails
+    monkeypatch.setattr(unserved, "_from_disk", None)  # any wait now fails
     monkeypatch.setattr(unserved, "_from_server", None)
     assert (
         unserved.answer(
@@ -345,7 +345,7 @@ def test_a_home_that_is_named_wins(home: Path, tmp_path: Path):
 def test_what_is_answered_from_the_disk_is_what_the_server_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(unserved, "COLD_S", 60.0)  # a busy machine is not what this is about
+    monkeypatch.setattr(unserved, "COLD_S", 60.0)  # the speed of a busy machine is not tested here
     text = "We deploy to eu-west-1 because the customers' data must stay in the EU"
     mnemolog("record", text, "--kind", "decision", "--no-project")
     cold = unserved._from_disk(str(home), "claude-code", "", event(), DELIVERY)

@@ -1,4 +1,4 @@
-"""What was put away is found where it is asked for, says so, and comes back at once."""
+"""Archived and expired memories are found on request, marked as such, and restored at once."""
 
 import json
 import time
@@ -25,7 +25,7 @@ DAY = 86_400_000_000
 
 @pytest.fixture
 def worn(built):
-    """A built tenant in which one memory has expired, one was archived and one superseded."""
+    """A built tenant with an expired, an archived and a superseded memory."""
     draft = Draft(id="ttl", content="The turnstile code of the lab is blue", ttl_s=3_600)
     commands.record(built.log, draft, NOW - 2 * DAY)
     commands.archive(built.log, "m20", NOW, "nobody asked")
@@ -133,7 +133,7 @@ def test_a_person_puts_away_looks_and_takes_back(home, tenant):
         commands.record(log, Draft(content="The kiosk got a second screen"), now - DAY)
     dry = answer("archive", "--dry-run")
     assert [step["subject"] for step in dry["steps"]] == ["old"]
-    asked = ("recall", "--no-touch", "kiosk printer paper")  # what is recalled is not cold
+    asked = ("recall", "--no-touch", "kiosk printer paper")  # a recalled memory is not cold
     assert answer(*asked)["hits"][0]["id"] == "old"
     plan = answer("archive")
     assert plan["state"] == "waiting"

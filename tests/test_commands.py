@@ -1,4 +1,4 @@
-"""What a caller may ask for: the bar a text must pass, and what each command leaves behind."""
+"""The bounds of valid input, and the effects of each command."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ def put(log: EventLog, id_: str, content: str = "we use SQLite", **fields: objec
 
 
 def state(log: EventLog) -> dict[str, Memory]:
-    """Return what the log says of each memory: by Fold, and the same by builds with a cut."""
+    """Return the state of each memory: by Fold, and the same by builds with a cut."""
     events = list(log.read())
     fold = Fold()
     for event in events:
@@ -309,7 +309,7 @@ JSON = st.recursive(
 def test_whatever_may_be_recorded_passes_the_audits(
     tmp_path_factory: pytest.TempPathFactory, content, context, tags, metadata
 ):
-    """Else one memory would keep every later build from being published."""
+    """Otherwise one memory would keep every later build from being published."""
     draft = Draft(content=content, context=context, tags=tags, metadata=metadata)
     with EventLog(tmp_path_factory.mktemp("log") / "log.sqlite", create=True) as log:
         try:

@@ -1,4 +1,4 @@
-"""Communities: what is joined more than chance would join it, the same from the same graph."""
+"""Communities: nodes joined more than by chance, always the same for the same graph."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def graph(edges: list[tuple[int, int]], count: int) -> Graph:
 
 
 def cliques(count: int, size: int) -> tuple[Graph, Ints]:
-    """Return cliques in a ring, each joined to the next by one edge, and whose a node is."""
+    """Return a ring of cliques, each joined to the next by one edge, and each node's clique."""
     edges = [
         (clique * size + a, clique * size + b)
         for clique in range(count)

@@ -1,4 +1,4 @@
-"""Old receipts leave the log's file, and every reader is told what it was told before."""
+"""Old receipts leave the log's file, and every reader still gets the same answers."""
 
 import signal
 import time
@@ -47,7 +47,7 @@ def receipts(log: EventLog, count: int = 300, at: int = OLD) -> None:
 
 
 def everything(log: EventLog) -> list[object]:
-    """Return what each way of reading the log says."""
+    """Return the result of each way of reading the log."""
     head = log.head()
     return [
         list(log.read()),

@@ -1,4 +1,4 @@
-"""What Tab offers, and how a project's short name is found."""
+"""The completions on Tab, and how a project's short name is found."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ PROJECTS = ("github.com/encode/httpx", "acme/web", "other/web")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with three memories, each of its own project."""
+    """A home with three memories in three projects."""
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     for id_, project in zip(IDS, PROJECTS, strict=True):
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def offered(*words: str) -> list[str]:
-    """Return what Tab offers after some words, the last of which is being typed."""
+    """Return the completions for some words; the last one is still being typed."""
     found = ShellComplete(main, {}, "mnemolog", "_MNEMOLOG_COMPLETE")
     return [completion.value for completion in found.get_completions(list(words[:-1]), words[-1])]
 

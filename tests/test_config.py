@@ -1,4 +1,4 @@
-"""Where a setting comes from, and what a project's own file may not do."""
+"""The sources of a setting, and the settings that a project's own file may not change."""
 
 from pathlib import Path
 
@@ -185,7 +185,7 @@ def test_changed_recall_settings_apply_without_a_restart(home: Path):
     write(path, "fusion = 'weighted'\nprofile = 'wal'\nembedder = 'table:x'\n")
     now = config.refresh(began).choices
     assert (now.top_k, now.profile, now.fusion) == (Choices().top_k, "wal", "rrf")
-    assert now.embedder == "table:x"  # that of recall, once its vectors are built
+    assert now.embedder == "table:x"  # recall's embedder, once its vectors are built
     assert config.choices_in(began, None).profile == "wal"
     write(path, "profile = 'none'\n")
     with pytest.raises(ConfigError, match="profile"):

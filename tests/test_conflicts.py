@@ -1,4 +1,4 @@
-"""What cannot hold together is found, with both sides and what settles it; else nothing."""
+"""Contradictions are found, with both sides and a way to settle them; nothing else is."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def say(log: EventLog, clock: Clock) -> Callable[..., str]:
 
 @pytest.fixture(params=["tail", "built"])
 def listed(request, tenant: Tenant, log: EventLog, clock: Clock) -> Listed:
-    """Run `mnemolog conflicts`, before a build and after one."""
+    """Return the output of `mnemolog conflicts`, before a build and after one."""
 
     def run(*words: str) -> list[dict[str, Any]]:
         if request.param == "built":
@@ -69,7 +69,7 @@ def test_two_current_values_of_one_relation_conflict(say, listed):
     say("Elsewhere", key="numpy.version", value="3.0", project="acme/api")
     pairs = ids(listed("--project", "acme/web"))
     assert pairs == [("facts", (first, second))]
-    assert len(listed()) == 2  # acme/api's and that of no project, too
+    assert len(listed()) == 2  # acme/api's and the one of no project, too
 
 
 def test_values_of_a_relation_with_several_values_agree(say, listed):

@@ -1,4 +1,4 @@
-"""Connecting and disconnecting hosts, on settings as people have them."""
+"""Connecting and disconnecting hosts, on realistic settings."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `mnemolog doctor` says of hosts."""
+"""The findings of `mnemolog doctor` about hosts."""
 
 import os
 from collections.abc import Callable
@@ -74,8 +74,8 @@ def test_a_host_without_hooks_is_ok_once_connected(user: Path, look: Look):
 
 def test_warns_about_hooks_that_never_arrive(user: Path, log: EventLog, look: Look):
     connect("gemini", user)
-    hear(log, "claude-code", NOW + 1)  # another's
-    hear(log, "gemini", NOW - 1)  # from before
+    hear(log, "claude-code", NOW + 1)  # another host's
+    hear(log, "gemini", NOW - 1)  # from an earlier time
     never = "Gemini CLI is connected, but none of its hooks has arrived since"
     assert said(look(), "warn") == [never]
     assert said(look(now=NOW + 1), "warn") == []  # connected a moment ago

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's home folder, which commands take for theirs; the memory lies elsewhere."""
+    """The user's home folder, which commands take as theirs; the memory lies elsewhere."""
     folder = tmp_path / "anna"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))

@@ -1,4 +1,4 @@
-"""How connecting writes: nothing is lost to another writer, a stop in the midst, or a link."""
+"""How connecting writes: other writers, interruptions and links cause no loss."""
 
 import json
 import os

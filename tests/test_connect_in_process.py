@@ -128,7 +128,7 @@ console.log(JSON.stringify({ prompt, text, object, image, next, called }))
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """Run a plugin as its host would; return what it put before the model, and what was heard."""
+    """Run a plugin as its host would; return the context added for the model, and the events."""
 
     def with_client(client: str, host: str = HOST, name: str = "opencode"):
         (tmp_path / "anna").mkdir()
@@ -149,7 +149,7 @@ def run(tmp_path: Path):
 def test_opencode_is_told_what_the_client_says_until_it_compacts(run):
     told, heard = run(CLIENT)
     assert told["asked"] == {"system": ["theirs", "a note", "a rule"]}
-    assert told["after"] == {"system": ["a note", "a rule"]}  # the next turn's requests too
+    assert told["after"] == {"system": ["a note", "a rule"]}  # and the next turn's requests
     assert told["compacted"] == {"system": []}
     assert [event["hook_event_name"] for event in heard] == [
         *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"),
@@ -175,7 +175,7 @@ def test_notes_stand_where_they_were_told_so_that_the_cache_of_a_request_stays_v
     assert second[0] == third[0] == first[0] and second[1] == third[1]
     assert second[1]["parts"][0]["state"]["output"] == "added\n\na rule"
     assert third[2]["parts"] == [] and told["asked"] == {"system": []}
-    # what OpenCode stores is as it was
+    # the parts stored by OpenCode are unchanged
     assert len(told["parts"]) == 1 and told["state"]["output"] == "added"
 
 
@@ -197,7 +197,7 @@ def test_opencodes_subagents_are_no_sessions_and_what_they_do_belongs_to_the_one
     ]
     assert heard[3]["tool_response"] == {"isError": False}
     assert [event.get("last_assistant_message") for event in heard[4:6]] == ["To the web.", None]
-    # the note stands with the subagent's tool
+    # the note goes with the subagent's tool
     assert used["parts"][0]["state"]["output"] == "added\n\na rule" and len(asked["parts"]) == 1
 
 
@@ -206,7 +206,7 @@ def test_amp_is_told_beside_the_prompt_and_the_tools_result(run):
     assert told["prompt"] == {"message": {"content": "a note", "display": False}}
     assert told["text"] == {"status": "done", "output": "added\n\na rule"}
     assert told["object"]["output"] == {"output": "no\n\na rule", "exitCode": 1}
-    assert "image" not in told  # what has no place is told with the next prompt
+    assert "image" not in told  # a note without a place is given with the next prompt
     assert told["next"]["message"]["content"] == "a rule\n\na rule\n\na note"
     assert "tool.call" not in told["called"]  # its answer could overrule the user's permissions
     names = [event["hook_event_name"] for event in heard]

@@ -1,4 +1,4 @@
-"""Edits of JSON with comments, against random documents: what was not meant is not touched."""
+"""Edits of JSON with comments, against random documents: the rest stays untouched."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ PLAIN = st.sampled_from(["null", "true", "-1.5e3", '""', '"é\\n"', '"// no"', '
 
 @st.composite
 def containers(draw: st.DrawFn, opens: str, inner: st.SearchStrategy[str]) -> str:
-    """An object or an array as somebody may have written it."""
+    """An object or an array in the styles that people write."""
     inside = ""
     for part in draw(st.lists(inner, max_size=3)):
         key = f"{json.dumps(draw(KEYS))}{draw(GAPS)}:{draw(GAPS)}" if opens == "{" else ""
@@ -55,7 +55,7 @@ VALUES = st.recursive(
 
 
 def has_twins(text: str) -> bool:
-    """Whether an object has a key twice: which of them counts is each parser's own matter."""
+    """Return True if an object has a key twice: parsers differ in which of them counts."""
     nodes = [parse_jsonc(text)]
     while nodes:
         node = nodes.pop()
@@ -154,7 +154,7 @@ def test_all_that_is_ours_taken_out_of_a_file_leaves_no_trace(text: str, is_grou
     file = document(JsonFile(Path("x"), (replace(HOOKS, is_grouped=is_grouped), SERVER)))
     try:
         new = file.put(text)
-    except ConfigError:  # something else stands where hooks or servers belong
+    except ConfigError:  # other values in place of hooks or servers
         return
     assert len(file.entries(new)) == 3
     assert file.put(new) == new

@@ -1,4 +1,4 @@
-"""Our block in Markdown and our table in TOML: put in, brought up to date, taken out."""
+"""Our block in Markdown and our table in TOML: inserted, updated, removed."""
 
 import tomllib
 

@@ -1,6 +1,4 @@
-"""
-A repository takes the name of a project that none of its remotes bears only if the user agreed.
-"""
+"""A repository gets a project name that none of its remotes has only if the user agreed."""
 
 import json
 import os

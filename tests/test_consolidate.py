@@ -1,4 +1,4 @@
-"""What says the same becomes one, what was corrected gives way; nothing else, and not for good."""
+"""Duplicates become one memory, and corrected ones give way; nothing else, and nothing for good."""
 
 import json
 import os
@@ -44,7 +44,7 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Home:
-    """A tenant of its own, and what a consolidation makes of it."""
+    """A separate tenant, and the results of consolidating it."""
 
     tenant: Tenant
     log: EventLog
@@ -69,7 +69,7 @@ class Home:
             return write_plan(find_job("consolidate"), context, apply=apply)
 
     def steps(self, **changes: Any) -> list[tuple[str, str, str | None]]:
-        """Return what a consolidation proposes: event, subject, and what takes its place."""
+        """Return the proposed steps of a consolidation: event, subject, and its replacement."""
         plan = self.plan(**changes)
         return told(plan.body.steps) if plan else []
 
@@ -265,7 +265,7 @@ def test_undo_restores_the_same_digest(home: Home):
     assert plan is not None and home.build().digests != before
     plans.undo(home.log, plan.id, home.clock())
     assert home.build().digests == before
-    assert home.plan() is None  # what a person took back is not proposed again
+    assert home.plan() is None  # a person's undo is not proposed again
 
 
 def test_a_write_between_preview_and_apply_makes_the_plan_stale(home: Home):
@@ -291,7 +291,7 @@ def test_a_second_run_has_nothing_left_to_do(home: Home):
 
 @dataclass
 class Model:
-    """Says of every pair what `answers` says; what it was asked is in `asked`."""
+    """A model that answers every pair with `answers`; its questions are in `asked`."""
 
     answers: Callable[[str], Judgment]
 
@@ -387,7 +387,7 @@ def test_without_an_answer_strict_evidence_is_what_there_is(home: Home, error: E
     assert home.steps(model=Model(fails)) == [("superseded", "d3", "d2")]
 
 
-@pytest.mark.filterwarnings("default")  # what litellm's own values say of themselves in passing
+@pytest.mark.filterwarnings("default")  # litellm warns about its own values
 def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ):
@@ -408,7 +408,7 @@ def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
         assert plan is not None and plan.body.tokens == 120 * len(server.asked) > 0
         assert [step.event for step in plan.body.steps].count("recorded") == 1
         assert len(server.asked) == 2
-        home.plan()  # asks again of the pair that waits for a yes, and not of the other
+        home.plan()  # asks again about the pair that waits for acceptance, and not about the other
         assert (calls := len(server.asked)) == 3
         file.write_text(server.settings(tokens_a_day=1))
         cut = home.plan()

@@ -1,5 +1,4 @@
-"""A snapshot whose hashes are true and whose content is not as agreed is neither served nor built
-upon."""
+"""A snapshot with correct hashes but invalid content is neither served nor built upon."""
 
 from pathlib import Path
 
@@ -32,7 +31,7 @@ def place(built: Built, name: str) -> Place:
 
 
 def forge(built: Built, name: str, column: str, first: object) -> None:
-    """Put another first value into a column of a table, hashes and all."""
+    """Replace the first value in a column of a table, with matching hashes."""
     at = place(built, name)
     table = forged_write.read(home_of(built), at)
     values = [first, *table.column(column).to_pylist()[1:]]

@@ -1,4 +1,4 @@
-"""What a newer memory corrects gives way to it and is marked, without a key, built or not."""
+"""A corrected memory gives way to the newer one and is marked, without a key, built or not."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def say(log: EventLog, clock: Clock) -> Callable[..., str]:
 
 @pytest.fixture(params=["tail", "built"])
 def ask(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog, clock: Clock) -> Ask:
-    """Recall as HTTP answers it: before a build and after one."""
+    """Return the answer of recall over HTTP, before a build and after one."""
 
     def run(query: str) -> list[dict[str, Any]]:
         if request.param != "tail":

@@ -1,4 +1,4 @@
-"""The server in the background: one of a home, started, ended and gone by itself."""
+"""The server in the background: one per home, started, ended and gone without help."""
 
 import http.client
 import json
@@ -118,7 +118,7 @@ def test_stop_signals_a_server_that_does_not_answer(home: Path):
     said("start")
     server = read_registry(Settings(home))
     assert server is not None
-    with socket.socket() as mute:  # as if it hung: what listens at the named port says nothing
+    with socket.socket() as mute:  # as if it hung: nothing answers at its port
         mute.bind(("127.0.0.1", 0))
         mute.listen()
         port = mute.getsockname()[1]
@@ -164,7 +164,7 @@ def test_a_server_whose_home_was_deleted_ends(home: Path):
 
 
 def _is_there(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not yet fetched does not."""
+    """Return True if a process runs; an ended process not yet reaped does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -234,7 +234,7 @@ def test_starting_at_once_from_four_places_gives_one_server(home: Path):
     assert len(found) == 4
     assert set(found) == {live_server(Settings(home)).pid}
     processes.stop_server(Settings(home))
-    time.sleep(1)  # time enough for a late one to take the place of the one that ended
+    time.sleep(1)  # time enough for a late server to replace the one that ended
     assert not is_held(Settings(home))
 
 

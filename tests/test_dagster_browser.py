@@ -1,6 +1,7 @@
 """
-What a person sees of the jobs: Dagster's pages in a real browser, on a home that `mnemolog ui`
-keeps up. Two of its tenants have something in their logs for which a build is refused.
+The jobs as a person sees them: Dagster's pages in a real browser, on a home that `mnemolog ui`
+keeps
+up to date. For two of its tenants, the log makes every build fail.
 """
 
 import sys
@@ -33,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def page(dagster_page) -> Page:
-    """The UI, once it has built one tenant and refused the others."""
+    """The UI, after it has built one tenant and refused the others."""
     found: Page = dagster_page()
     until(lambda: found.good.head.exists(), 400)
     until(lambda: all(map(manifests.last_refusal, (found.leaky, found.refused))), 400)
@@ -42,7 +43,7 @@ def page(dagster_page) -> Page:
 
 @pytest.fixture(scope="module")
 def tab(page: Page) -> Iterator["Tab"]:
-    """A tab that is logged in, large enough that all of a graph is drawn."""
+    """A logged-in tab, large enough to draw a whole graph."""
     opened = chromium().new_page(viewport={"width": 2400, "height": 3200})
     opened.set_default_timeout(WAIT_MS)
     opened.goto(page.link())
@@ -52,7 +53,7 @@ def tab(page: Page) -> Iterator["Tab"]:
 
 
 def drawn(tab: "Tab", wanted: set[str]) -> set[str]:
-    """Return which of some assets are nodes of the graph that is shown, waiting for all of them."""
+    """Return the wanted assets that are nodes of the shown graph; wait for all of them."""
     nodes = tab.locator("svg foreignObject")
     for name in wanted:
         nodes.filter(has_text=name).first.wait_for()
@@ -66,7 +67,7 @@ def test_the_graph_has_a_node_for_every_asset_of_a_build(page, tab, tmp_path):
     wanted = built | {"event_log", "canaries", "published_manifest", "vector_table"}
     assert drawn(tab, wanted) == wanted
     tab.screenshot(path=tmp_path / "graph.png")
-    assert (tmp_path / "graph.png").stat().st_size > 50_000  # something is drawn
+    assert (tmp_path / "graph.png").stat().st_size > 50_000  # the graph has nodes
 
 
 def test_the_jobs_that_learn_follow_what_is_served(page, tab):
@@ -77,7 +78,7 @@ def test_the_jobs_that_learn_follow_what_is_served(page, tab):
 
 def test_asset_partition_and_check_show_which_one_of_three_tenants_was_refused(page, tab, tmp_path):
     def statuses() -> tuple[list[str], list[str], list[str], list[str]]:
-        """Return the tenants built and refused, then those whose check passed and failed."""
+        """Return the tenants built and refused, then those with a passed and a failed check."""
         found = page.ask(
             """{assetNodeOrError(assetKey: {path: ["lessons"]}) {... on AssetNode {
             assetPartitionStatuses {... on DefaultPartitionStatuses {
@@ -102,10 +103,10 @@ def test_asset_partition_and_check_show_which_one_of_three_tenants_was_refused(p
     tab.get_by_text("Materialized (2)").wait_for()
 
     def is_shown() -> bool:
-        """Say whether the page counts them; loaded amid a build, it never does."""
+        """Return True if the page counts them; loaded during a build, it never does."""
         tab.goto(f"{page.url}/assets/lessons?view=checks&checkDetail=lessons_match_log")
         tab.get_by_text("Execution history").first.wait_for()
-        tab.get_by_text("Partitions", exact=True).nth(1).click()  # the asset's come first
+        tab.get_by_text("Partitions", exact=True).nth(1).click()  # the asset's own tab comes first
         tab.get_by_text("Failed (1)", exact=True).wait_for()
         tab.screenshot(path=tmp_path / "refused.png")
         return tab.get_by_text("Passed (2)").is_visible()
@@ -117,7 +118,7 @@ def test_a_run_shows_its_steps_which_of_them_failed_and_why(page, tab, tmp_path)
     *_, run = page.ask(
         """{runsOrError(filter: {tags: [{key: "dagster/partition", value: "leaky"}]})
         {... on Runs {results {runId}}}}"""
-    )["runsOrError"]["results"]  # the first: a later one builds without the memory
+    )["runsOrError"]["results"]  # the first run: a later one builds without the memory
     tab.goto(f"{page.url}/runs/{run['runId']}")
     for text in ("memories", "event_log", "Failure", "leaky", "no_self_injection"):
         tab.get_by_text(text).first.wait_for()
@@ -129,7 +130,7 @@ def test_a_run_shows_its_steps_which_of_them_failed_and_why(page, tab, tmp_path)
 def test_who_is_logged_in_at_the_dashboard_follows_its_link_to_dagster(page, tab):
     sessions = signer(owner_token(page.settings), page.settings)
     cookie = {"name": sessions.cookie, "value": sessions.value(time.time_ns() // 1_000)}
-    dashboard = Flask("dashboard")  # any page of another port
+    dashboard = Flask("dashboard")  # any page on another port
     dashboard.add_url_rule("/", "index", lambda: f'<a href="{page.url}">Dagster</a>')
     with served(dashboard) as address:
         opened = tab.context.browser.new_page()

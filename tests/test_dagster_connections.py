@@ -1,4 +1,4 @@
-"""Who opens connections to Dagster's pages and sends nothing keeps nobody else out."""
+"""Opening connections to Dagster's pages and sending nothing keeps nobody else out."""
 
 import socket
 import threading
@@ -24,7 +24,7 @@ GET = f"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r
 
 @dataclass
 class Pages:
-    """Pages behind the guard, on a clock that moves when told to."""
+    """Pages behind the guard, on a clock that the test moves."""
 
     port: int
     now: float = 1_000.0
@@ -38,7 +38,7 @@ class Pages:
         return connection
 
     def pass_s(self, seconds: float) -> None:
-        """Let time pass between two looks at all that is open."""
+        """Advance the clock between two looks at all open connections."""
         for wait_s in (0.0, seconds):
             self.now += wait_s
             looks = self.looks
@@ -47,7 +47,7 @@ class Pages:
 
 @pytest.fixture
 def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pages]:
-    monkeypatch.setattr(webserver, "_LOOK_EVERY", 1)  # a look a tick, and not a second apart
+    monkeypatch.setattr(webserver, "_LOOK_EVERY", 1)  # a look every tick, not every second
     with socket.create_server(("127.0.0.1", 0)) as listening:
         guarded = Pages(listening.getsockname()[1])
         channels = Channels(lambda: guarded.now)
@@ -71,7 +71,7 @@ def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pages]:
 
 
 def is_hung_up(connection: socket.socket) -> bool:
-    """Return whether a server hung up, waiting for it or for an answer."""
+    """Return True if a server hung up, waiting for that or for an answer."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:

@@ -1,6 +1,6 @@
 """
-The UI, started for real: nobody comes in from another page or without a login; it lists the assets,
-builds what is new, stays at home and ends whole.
+The UI, started for real: no access from another page or without a login; it lists the assets,
+builds new events, writes no files elsewhere and ends all its processes.
 """
 
 import json
@@ -48,11 +48,11 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="looks at POSIX 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
-        """Answer a redirect as it is."""
+        """Return a redirect as the answer."""
 
 
 def ask(page: Page, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Message]:
-    """Return the status and the headers of what the pages answer."""
+    """Return the status and the headers of a response of the pages."""
     request = urllib.request.Request(f"{page.url}{path}", body, headers)
     try:
         with urllib.request.build_opener(NoRedirect).open(request, timeout=60) as answer:
@@ -62,7 +62,7 @@ def ask(page: Page, path: str, body: bytes | None = None, **headers: str) -> tup
 
 
 def logged_in(page: Page) -> str:
-    """Return the cookie of a browser that followed a link."""
+    """Return the cookie of a browser that followed a login link."""
     key = page.link().partition("?")[2].encode()
     status, headers = ask(page, "/login", key, Origin=page.url)
     assert status == 303
@@ -73,7 +73,7 @@ def logged_in(page: Page) -> str:
 
 @pytest.fixture
 def page(dagster_page) -> Page:
-    """The pages, once a run has built a tenant."""
+    """The pages, after a run has built a tenant."""
     found: Page = dagster_page()
     until(lambda: found.good.head.exists() and runs(found), 400)
     return found
@@ -85,7 +85,7 @@ def runs(page: Page) -> list[str]:
 
 
 def schedules_that_run(page: Page) -> set[str]:
-    """Return the schedules of jobs that Dagster's pages show as running."""
+    """Return the job schedules that Dagster's pages show as running."""
     payload = page.ask(
         """{workspaceOrError {... on Workspace {locationEntries {locationOrLoadError
         {... on RepositoryLocation {repositories {schedules {name scheduleState {status}}}}}}}}}"""
@@ -126,7 +126,7 @@ def test_a_get_changes_nothing_whoever_sends_it(page):
     assert ask(page, path, **foreign, **cookie)[0] == 403
     assert ask(page, path, **cookie)[0] == 405
     assert ask(page, path, **page.bearer)[0] == 405
-    assert ask(page, path, Accept="text/html", **cookie)[0] == 200  # the playground, unasked
+    assert ask(page, path, Accept="text/html", **cookie)[0] == 200  # the playground page
     assert victim in runs(page)
 
 
@@ -167,7 +167,7 @@ def test_two_headers_of_a_name_are_no_way_around(page):
 
 @contextmanager
 def subscribed(page: Page, **headers: str) -> Iterator[ClientConnection]:
-    """Give a WebSocket that asks for the events of a run, as a page of Dagster's does."""
+    """Yield a WebSocket that subscribes to the events of a run, as one of Dagster's pages does."""
     with connect(
         f"ws://127.0.0.1:{page.port}/graphql",
         additional_headers=headers,
@@ -198,7 +198,7 @@ def test_subscriptions_come_over_the_websocket_until_the_session_is_logged_out(p
         now = time.time_ns() // 1_000
         session = sessions.session(cookie.partition("=")[2], now)
         assert session is not None
-        sessions.end(session, now)  # as the dashboard does
+        sessions.end(session, now)  # like the dashboard
         connection.send(json.dumps({"type": "connection_init"}))
         with pytest.raises(ConnectionClosed):
             while True:
@@ -220,7 +220,7 @@ def test_no_foreign_page_opens_the_websocket(page, case):
             headers |= {"Host": "evil.example", "Origin": "http://evil.example"}
     with pytest.raises(InvalidStatus) as refused, subscribed(page, **headers):
         pass
-    # the client names its own Host too, and two of them are no HTTP
+    # the client adds its own Host header, and two of them are invalid HTTP
     assert refused.value.response.status_code == (400 if case == "rebound" else 403)
 
 

@@ -1,4 +1,4 @@
-"""The dashboard's shell: who is let in, what protects a page, and what an error looks like."""
+"""The dashboard's shell: logins, the protection of its pages, and its error pages."""
 
 import re
 import urllib.request
@@ -39,7 +39,7 @@ PAGE = "/t/default/memories"
 
 
 class Clock:
-    """A clock that stands still until it is moved on."""
+    """A clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -72,7 +72,7 @@ def owner(app: Flask) -> Browser:
     return browser(app)
 
 
-# The way in
+# Login
 
 
 def test_a_link_leads_to_a_form_and_the_form_lets_in(app: Flask):
@@ -219,7 +219,7 @@ def test_the_command_starts_the_server_and_prints_a_link_that_lets_in(home: Path
         end(home)
 
 
-# What protects a page
+# Protection of a page
 
 ADDRESSES = ("/login", "/", PAGE, "/t/none/", "/nothing", "/static/0/none.js")
 

@@ -1,6 +1,6 @@
 """
-The dashboard in a real browser: every page in light and dark, at a desk and on a phone, full of
-hostile memories and judged by axe; and what a person does there, one act after the other.
+The dashboard in a real browser: every page in light and dark, on desktop and phone, full of hostile
+memories and checked by axe; then a person's actions, one after the other.
 """
 
 import json
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 AXE = ROOT / ".node" / "node_modules" / "axe-core" / "axe.min.js"
 
-# what would run, load, move or hide something if a page took it for more than text
+# would run, load, move or hide something if a page took it for more than text
 HOSTILE = (
     "<script>window.taken = 1</script>",
     "<img src=x onerror='window.taken = 2'>",
@@ -71,7 +71,7 @@ pytestmark = needs_chromium
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenTenants]:
-    """A home of two tenants; the first has one of all there is to show, much of it hostile."""
+    """A home of two tenants; the first has an example of everything to show, much of it hostile."""
     home = tmp_path_factory.mktemp("dashboard")
     EventLog(tenants.tenant(home, "second").log, create=True).close()
     tenant = tenants.tenant(home)
@@ -126,7 +126,7 @@ def _fill(log: EventLog) -> None:
 
 
 def _propose(log: EventLog, *pairs: tuple[str, str, str]) -> None:
-    """Propose that a memory takes another's place, for each pair, and why."""
+    """Propose the replacement of one memory by another for each pair, with a reason."""
     fold = Fold()
     for event in log.effective_events(0, log.head()):
         fold.apply(event)
@@ -145,7 +145,7 @@ def app(opened: OpenTenants) -> Flask:
 
 @pytest.fixture(scope="module")
 def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
-    """Every page there is, by name; the recall lab and the search with a question asked."""
+    """Every page by name; the recall lab and the search with a question asked."""
     client = app.test_client()
     bearer = HOST | {"Authorization": f"Bearer {TOKEN}"}
     for query in ("what is the port", "zanzibar", "the deploy note"):
@@ -178,7 +178,7 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
 
 @contextmanager
 def watched(app: Flask, **options: Any) -> Iterator["Tab"]:
-    """Give a tab that fails the test where a page asks another host or a memory opens a dialog."""
+    """Yield a tab; the test fails if a page contacts another host or a memory opens a dialog."""
     wrong: list[str] = []
     with tab(app, **options) as shown:
         ours = shown.url[: shown.url.index("/t/")]
@@ -196,14 +196,14 @@ def watched(app: Flask, **options: Any) -> Iterator["Tab"]:
 def open_page(shown: "Tab", path: str) -> None:
     answer = shown.goto(path)
     assert answer is not None and answer.status < 500, path
-    shown.wait_for_timeout(50)  # what a page starts once it is loaded: half a second would add up
+    shown.wait_for_timeout(50)  # for requests made after loading: half a second would add up
 
 
 @pytest.mark.parametrize(
     ("theme", "size"), [("light", DESK), ("dark", PHONE)], ids=["at a desk", "on a phone"]
 )
 def test_every_page_is_harmless_and_fits_whatever_memories_say(app, paths, theme: str, size):
-    """A theme is colours alone: each has one of the sizes."""
+    """A theme is colours alone, so each theme is tested at one of the sizes."""
     with watched(app, theme=theme) as shown:
         shown.set_viewport_size(size)
         for name, path in paths.items():
@@ -285,13 +285,13 @@ def test_a_memory_is_searched_edited_archived_and_taken_back(app, paths, opened)
         shown.get_by_role("button", name="Save").click()
         shown.get_by_role("status").wait_for()
         text = shown.locator("main").text_content() or ""
-        assert "egret" in text and "heron" in text  # what it said stays in its history
+        assert "egret" in text and "heron" in text  # the old text stays in its history
         open_page(shown, "/t/default/memories?q=Raspberry+Pi+wiki")
         shown.get_by_label("Choose The old wiki").check()
         shown.get_by_role("button", name="Archive").click()
         shown.get_by_role("status").wait_for()
         assert state(opened, "away") == "archived"
-        with shown.expect_navigation():  # the page has a status of its own before, too
+        with shown.expect_navigation():  # the page already shows a status before
             shown.get_by_role("status").get_by_role("button", name="Undo").click()
         assert state(opened, "away") == "active"
 
@@ -345,7 +345,7 @@ def test_two_settings_are_compared_by_what_comes_back(app, paths):
         shown.locator("[name=b_mode]").select_option("vector")
         shown.get_by_role("button", name="Recall").click()
         shown.get_by_role("heading", name="Setting B").wait_for()
-        assert "b_mode=vector" in shown.url  # the address is the experiment
+        assert "b_mode=vector" in shown.url  # the address holds the experiment
         sides = shown.locator("section.answer")
         assert sides.count() == 2
         assert "7437" in (sides.first.text_content() or "")
@@ -389,7 +389,7 @@ def test_a_token_is_made_shown_once_and_revoked(app, paths, opened):
         (made,) = tokens.every(home, "default")
         assert tokens.find_active(secret.strip(), [made], NOW) == made
         open_page(shown, paths["access"])
-        assert secret not in shown.content()  # never again
+        assert secret not in shown.content()  # shown only once
         shown.get_by_text("Revoke", exact=True).first.click()
         shown.get_by_role("button", name="Revoke").click()
         shown.get_by_text("is revoked").wait_for()
@@ -398,7 +398,7 @@ def test_a_token_is_made_shown_once_and_revoked(app, paths, opened):
 
 
 class _Evil(BaseHTTPRequestHandler):
-    """A page of another port of this machine, which is the same site to a browser's cookies."""
+    """A page on another port of this machine, which is the same site to a browser's cookies."""
 
     page = b""
 
@@ -453,7 +453,7 @@ def test_another_page_of_the_browser_can_neither_post_nor_frame_nor_read(app, pa
 def test_a_name_that_was_rebound_to_this_machine_is_not_answered(app):
     from playwright.sync_api import sync_playwright
 
-    end_chromium()  # that of the others knows no rule
+    end_chromium()  # the shared browser does not have this rule
     with served(app) as address, sync_playwright() as playwright:
         rules = "--host-resolver-rules=MAP evil.test 127.0.0.1"
         chromium = playwright.chromium.launch(

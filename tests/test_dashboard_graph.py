@@ -1,4 +1,4 @@
-"""The page Graph: tables for everybody, and a picture that a script draws and a hand moves."""
+"""The page Graph: tables for everybody, and a picture drawn by a script and moved by hand."""
 
 import html
 import re
@@ -37,7 +37,7 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home that is built; each test has a copy."""
+    """A built home; each test has a copy."""
     home = tmp_path_factory.mktemp("template")
     owner = tenant.tenant(home)
     with EventLog(owner.log, create=True) as opened:
@@ -137,7 +137,7 @@ def test_names_are_escaped(tmp_path: Path, log: EventLog):
 
 
 def drawn(page: str) -> dict[str, Any]:
-    """Return the picture's data that a page holds."""
+    """Return the data of the picture on a page."""
     match = re.search(r'data-picture="([^"]*)"', page)
     assert match is not None
     picture: dict[str, Any] = msgspec.json.decode(html.unescape(match[1]))

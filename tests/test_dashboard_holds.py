@@ -1,4 +1,4 @@
-"""The page of what holds in a project: what a new session is told, to be changed or forgotten."""
+"""The page of a project's standing memories: given to new sessions, editable, forgettable."""
 
 import html
 import re
@@ -32,7 +32,7 @@ def remember(tenants: OpenTenants) -> Callable[..., str]:
 
 
 def sections(page: str) -> dict[str, str]:
-    """Return what stands under each heading, without tags."""
+    """Return the text under each heading, without tags."""
     parts = re.split(r"<h2[^>]*>(.*?)</h2>", page)
     clean = [" ".join(html.unescape(re.sub("<[^>]+>", " ", part)).split()) for part in parts]
     return dict(zip(clean[1::2], clean[2::2], strict=True))

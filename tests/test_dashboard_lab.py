@@ -1,4 +1,4 @@
-"""The recall lab: what every stage did, two settings side by side, an address that asks again."""
+"""The recall lab: every stage's work, two settings side by side, an address that asks again."""
 
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -59,7 +59,7 @@ def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[SideAnswer]:
     return [answer_side(reader, question, side, USUAL, NOW) for side in sides]
 
 
-# What is asked
+# Questions
 
 
 def test_an_address_under_default_settings_has_the_question_only():
@@ -126,7 +126,7 @@ def test_a_question_that_recall_refuses_is_a_bad_request(owner: Browser, query: 
     assert owner.get(f"{PAGE}?{query}").status_code == 400
 
 
-# What is answered
+# Answers
 
 
 def test_the_slider_asks_the_memory_as_known_then(tenants: OpenTenants):
@@ -343,6 +343,6 @@ def test_on_a_phone_and_without_scripts_it_asks_and_answers(app: Flask):
         page.locator("#f-q").fill(QUESTION)
         page.get_by_role("button", name="Recall").click()
         page.get_by_text("What a model would see").wait_for()
-        page.wait_for_load_state()  # how wide it is, the stylesheets say
+        page.wait_for_load_state()  # its width is set in the stylesheets
         assert page.locator("main").bounding_box()["width"] <= PHONE["width"]
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -1,4 +1,4 @@
-"""The pages Lessons and Goals: how rules fare, what is wanted, and its change by a form."""
+"""The pages Lessons and Goals: the results of rules, the goals, and changing them by a form."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,7 @@ def lesson(log: EventLog, id_: str, text: str, **more: object) -> None:
 def told(
     log: EventLog, id_: str, verdict: LessonVerdict, count: int, well: bool | None = None
 ) -> None:
-    """Have a lesson shown and judged; `well` says how its turns came out, None that none tried."""
+    """Show and judge a lesson; `well` is the test result of its turns, None if none ran tests."""
     stood = {} if well is None else {"test": well}
     for number in range(count):
         name, at = f"{id_}-{verdict}-{well}-{number}", NOW - 5_000_000 + number
@@ -148,7 +148,7 @@ def statement(log: EventLog, id_: str = "said", text: str = STATED) -> None:
 
 
 def waiting(owner: Browser) -> str:
-    """Return the part of the page that lists what waits."""
+    """Return the part of the page that lists the pending items."""
     page = owner.get(LESSONS).text
     _, found, part = page.partition('aria-labelledby="waiting"')
     return part.partition("</section>")[0] if found else ""

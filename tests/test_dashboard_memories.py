@@ -1,4 +1,4 @@
-"""The pages of memories: found, listed, changed, taken back; and texts that mean harm."""
+"""The pages of memories: search, lists, edits, undo; and hostile texts."""
 
 import html
 import re
@@ -75,7 +75,7 @@ def change(owner: Browser, does: str, *ids: str, **more: str) -> TestResponse:
 
 
 def undo(owner: Browser, page: TestResponse) -> TestResponse:
-    """Send the form that a page's flash offers."""
+    """Send the undo form of a page's flash message."""
     form = re.search(
         r'<div class="flash.*?<form[^>]*action="([^"]+)">(.*?)</form>', page.text, re.S
     )
@@ -107,7 +107,7 @@ def test_an_empty_memory_says_how_it_fills(owner):
 
 
 def facets(page: str) -> dict[str, str]:
-    """Return the addresses of a page's facets by what they say: label and count."""
+    """Return the addresses of a page's facets by their label and count."""
     found = re.findall(r'<li><a href="([^"]+)"[^>]*>\s*<span class="said"[^>]*>(.*?)</span> '
                        r'<span class="num">(.*?)</span>', page)  # fmt: skip
     return {f"{label} {count}": html.unescape(url) for url, label, count in found}
@@ -124,7 +124,7 @@ def test_facets_count_what_was_found_and_narrow_it(owner, remember):
         narrowed = owner.get(found["tool 1"]).text
         assert "is signed" in narrowed and "at noon" not in narrowed
         again = facets(narrowed)
-        assert "at noon" in owner.get(again["tool 1"]).text  # once more takes it off
+        assert "at noon" in owner.get(again["tool 1"]).text  # a second click removes it
         assert "has a bell" not in owner.get(found["last 24 hours 2"]).text
 
 
@@ -154,7 +154,7 @@ def test_a_turn_is_told_part_by_part_with_the_sentences_that_match(owner, log):
         assert words in page
     for who in ("asked", "ran, said by tool:", "agent"):
         assert f'<span class="who">{who}</span>' in page
-    assert page.count("said by tool") == 1  # not of what the user asked
+    assert page.count("said by tool") == 1  # not for a hit on the user's question
 
 
 def test_a_memory_of_many_tags_names_three(owner, remember):
@@ -289,7 +289,7 @@ def test_a_tenants_pages_show_no_other_tenants_memories(owner, remember):
     assert answer.status_code == 404
 
 
-# Many at once
+# Bulk changes
 
 
 @pytest.mark.parametrize("does", ["archive", "forget"])
@@ -312,7 +312,7 @@ def test_many_at_once_show_what_past_answers_lose_and_are_undone_whole(owner, te
         recalled(tenants, f"how is the {name} of the house painted?")
     page = change(owner, "forget", *ids)
     assert "forgotten: 11 memories; of past answers" in page.text and "fall silent" in page.text
-    assert "cellar-green" in page.text  # what it answered stands beside what it answers now
+    assert "cellar-green" in page.text  # the former answer is shown beside the present one
     assert "Taken back" in undo(owner, page).text
     assert {state(tenants, id_) for id_ in ids} == {"active"}
     quiet = change(owner, "tag", *ids, tag="house")
@@ -410,7 +410,7 @@ def test_a_forged_flash_parameter_shows_nothing(owner):
     assert "hacked" not in page and 'role="status"' not in page
 
 
-# One
+# One memory
 
 
 def test_a_memory_is_made_by_a_form(owner, log):
@@ -466,7 +466,7 @@ def test_a_form_reports_a_redacted_secret(owner, log):
 
 
 def edit(owner: Browser, id_: str, **changed: str) -> TestResponse:
-    """Send a memory's form with some fields typed anew."""
+    """Send a memory's form with some fields edited."""
     path = f"/t/default/memory/{id_}/edit"
     page = owner.get(path).text
     texts = dict(re.findall(r'<textarea[^>]*name="(\w+)"[^>]*>\n(.*?)</textarea>', page, re.S))
@@ -609,7 +609,7 @@ def test_an_invalid_recall_filter_is_reported_on_the_page(owner, asked: str):
     assert page.status_code == 400 and 'role="alert"' in page.text
 
 
-# Texts that mean harm
+# Hostile texts
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
@@ -631,7 +631,7 @@ def test_a_hostile_text_is_shown_and_does_nothing(owner, remember, text: str):
         assert "<script>" not in page.text and "<img" not in page.text and "<svg/" not in page.text
         assert "onerror=alert" not in re.sub(r"&lt;.*?&gt;", "", page.text)
         assert "49" not in re.findall(r">(49)[ <]", page.text)
-        if not path.endswith("/edit"):  # there it is as it was written, to be changed
+        if not path.endswith("/edit"):  # there it is unescaped, for editing
             assert not re.search("[\x00-\x08\x1b\u202a-\u202e\u2066-\u2069\u200b\ufeff]", page.text)
 
 
@@ -656,7 +656,7 @@ def test_the_longest_memory_can_be_edited(owner, remember):
     assert edit(owner, id_, reason="seen", importance="0.2").status_code == 303
 
 
-# The words of a page
+# The wording of the pages
 
 
 def test_clean_leaves_what_people_read():

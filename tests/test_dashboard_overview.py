@@ -1,4 +1,4 @@
-"""The overview: every figure, what went wrong, and counters that move while somebody looks."""
+"""The overview: every figure, the errors, and counters that update while somebody watches."""
 
 import pytest
 from command_line import answer, succeed
@@ -69,7 +69,7 @@ def test_it_shows_what_there_is(owner: Browser, built: Built):
     assert page.status_code == 200
     for text in ("36</a>", "39 held", "50 %", "4.0 ms", " passed</span>", "No model was called"):
         assert text in page.text
-    assert page.text.count('role="img"') == 7  # a spark and six pictures
+    assert page.text.count('role="img"') == 7  # a sparkline and six pictures
     assert "style=" not in page.text and "<script>" not in page.text
 
 

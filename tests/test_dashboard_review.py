@@ -1,4 +1,4 @@
-"""The pages Proposals, Jobs & snapshots and Errors: what they show, and what their forms do."""
+"""The pages Proposals, Jobs & snapshots and Errors: their contents and their forms."""
 
 import re
 import shutil
@@ -41,7 +41,7 @@ PROPOSALS = "/t/default/proposals"
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of one build and three notes, one of which is hostile; each test has a copy."""
+    """A home of one build and three notes, one of them hostile; each test has a copy."""
     folder = tmp_path_factory.mktemp("template")
     texts = ("We deploy on Monday", "We deploy on Monday.", f"Redis holds {HOSTILE}")
     drafts = [Draft(id=f"n{number}", content=text) for number, text in enumerate(texts)]
@@ -68,7 +68,7 @@ def owner(opened) -> Iterator[Browser]:
 
 
 def proposed(opened: OpenTenant) -> str:
-    """Propose that one of two equal notes takes the other's place; return the plan's id."""
+    """Propose that one of two equal notes replaces the other; return the plan's id."""
     step = steps.supersede(
         find_memory(opened, "n1"), "n0", "the same words", by_says="We deploy on Monday"
     )
@@ -89,7 +89,7 @@ def test_a_proposal_is_a_diff_that_is_accepted_and_taken_back(owner, opened):
     done = owner.follow(owner.post(page, answer="accept"))
     assert "Accepted" in done.text and "Undo" in done.text
     assert state_of(opened, "n1") == "superseded"
-    assert plan not in owner.get("/t/default/proposals").text  # it waits no longer
+    assert plan not in owner.get("/t/default/proposals").text  # it is no longer pending
     assert plan in owner.get("/t/default/proposals?state=accepted").text
     owner.follow(owner.post(page, answer="undo"))
     assert state_of(opened, "n1") == "active"
@@ -119,7 +119,7 @@ def test_an_invalid_answer_changes_nothing(owner, opened, word):
 
 
 def several(opened: OpenTenant) -> str:
-    """Propose to put one note in another's place, and to archive a third; return the plan's id."""
+    """Propose to replace one note by another, and to archive a third; return the plan's id."""
     notes = [find_memory(opened, f"n{number}") for number in range(3)]
     found = (
         steps.supersede(notes[1], "n0", "the same words"),
@@ -341,7 +341,7 @@ def test_many_proposals_are_shown_part_by_part(owner: Browser, opened: OpenTenan
 
 
 class Started:
-    """What stands for a process that was started."""
+    """A stand-in for a started process."""
 
     def __init__(self) -> None:
         self.code: int | None = None
@@ -378,7 +378,7 @@ def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
 
 
 def test_a_plan_of_settings_shows_what_it_does_to_past_recalls(opened, owner):
-    """Its answers before and after, its checks; and no button accepts it where one failed."""
+    """Its answers before and after, and its checks; with a failed check, no button accepts it."""
     said = Recalled(
         query=f"deploy {HOSTILE}",
         mode="auto",

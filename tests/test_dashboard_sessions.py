@@ -27,7 +27,7 @@ MINUTE = 60_000_000
 
 
 def tell(log: EventLog, *bodies: Body, session: str = "s1") -> None:
-    """Append what the hooks of an agent told, a minute apart, the last one a minute ago."""
+    """Append the events of an agent's hooks, a minute apart, the last one a minute ago."""
     began = NOW - len(bodies) * MINUTE
     ids = [f"{session}-{number}" for number in range(len(bodies))]
     log.append(
@@ -176,7 +176,7 @@ def test_plain_gives_one_line_without_marks():
     assert len(plain("word " * 500)) <= 240
 
 
-# What a prompt was not told
+# The page of a prompt without an answer
 
 
 def hook(owner: Browser, moment: str, **event: object) -> None:
@@ -206,11 +206,11 @@ def test_a_silent_prompts_page_says_what_was_known_and_which_of_its_files_were_t
     known = page.partition("Known, and not said")[2]
     assert known.index("lantern.py at dusk touched") < known.index("bought by oldlantern.py")
     assert known.count("touched") == 1
-    # the turn itself, which came later, is not what was known
+    # the turn itself came later, so it was not known then
     assert "those lamps again?" not in known
 
 
-# Told and not told
+# Held-out sessions
 
 
 def test_the_page_of_a_trial_says_how_to_begin_one(owner):

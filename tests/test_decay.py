@@ -56,7 +56,7 @@ def test_it_only_ever_falls_and_never_below_the_usual(told, one, other, used, la
 
 @pytest.fixture
 def ask(tenant, log, embedder):
-    """Build, and return what a question says of each memory's importance, by its id."""
+    """Build, and return the importance of each memory in a question's answer, by its id."""
 
     def answer(now: int = NOW, **fields):
         build.rebuild(tenant, log, embedder, NOW)

@@ -1,4 +1,4 @@
-"""What the user laid down comes up by what is about to be done (serve/lessons/deeds.py)."""
+"""The user's statements come up before a tool acts on their subject (serve/lessons/deeds.py)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def _before(session: Session, name: str = "Bash", **fields: object) -> list[str]
         ({"doing": "run", "command": "alembic downgrade -1 --prod"}, ["down"]),
         ({"doing": "run", "command": "pip install httpx"}, ["uv"]),
         ({"doing": "edit", "files": ("migrations/0042_nickname.py",)}, ["hand"]),
-        ({"doing": "edit", "files": ("src/chat/room.py",)}, []),  # it orders nothing
+        ({"doing": "edit", "files": ("src/chat/room.py",)}, []),  # the statement forbids nothing
         ({"doing": "run", "command": "alembic current"}, []),
         ({"doing": "edit", "files": ("src/main.py",)}, []),
     ],

@@ -1,4 +1,4 @@
-"""What happened, day by day; what a session is told; what is open: from the log, by no model."""
+"""The digest of each day, a session's brief, and the open items: from the log, without a model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_a_digest_lists_decisions_lessons_and_work_by_day(log: EventLog, home: P
     assert [ids(day.get("decided", [])) for day in days] == [[], ["d1"], []]
     assert [ids(day.get("learned", [])) for day in days] == [[], ["p1"], []]
     assert [ids(day.get("done", [])) for day in days] == [["m1"], [], ["m2", "g4"]]
-    assert days[1]["others"] == 2  # a fact, and what the web calls a lesson
+    assert days[1]["others"] == 2  # a fact, and a lesson with the web as its source
 
 
 def test_a_digest_lists_prompts_and_acts_of_agents(log: EventLog, home: Path):

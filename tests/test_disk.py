@@ -1,4 +1,4 @@
-"""What a disk in trouble says is an error of ours that names the cure."""
+"""A disk's faults become errors of ours that name the fix."""
 
 import errno
 import os

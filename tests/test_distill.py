@@ -1,4 +1,4 @@
-"""Sessions become lessons: only what they show for sure, once, in nobody's name but their own."""
+"""Sessions become lessons: only on clear evidence, once, and never in the user's name."""
 
 import json
 import os
@@ -39,7 +39,7 @@ RED = f"E   {ERROR}\n1 failed"
 
 
 def distilled(agent: Agent, *, apply: bool = True, **options: Any) -> Plan | None:
-    """Run the job as somebody would who stands in the agent's folder."""
+    """Run the job from the agent's folder."""
     agent.tenants.get("default").notes.write()
     options = {"root": agent.cwd, "now": LATER} | options
     return run(find_job("distill"), agent.tenants.settings, "default", apply=apply, **options)
@@ -50,7 +50,7 @@ def recorded(plan: Plan | None) -> list[Step]:
 
 
 def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
-    """Return what the job made that is in a state, as recall sees it now."""
+    """Return the job's memories in a state, as recall currently sees them."""
     opened = agent.tenants.get("default")
     ids = [event.id for event in agent.events("recorded") if event.body.made]
     memories = [opened.reader.answer(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
@@ -58,7 +58,7 @@ def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
 
 
 def fails_until(agent: Agent, cure: str, command: str = "make test", error: str = RED) -> None:
-    """Play a turn in which a command passes once another was run."""
+    """Play a turn in which a command passes only after another was run."""
     agent.asked("the users page is broken, look into it")
     agent.runs(command, fails=error)
     agent.runs("git status")
@@ -68,7 +68,7 @@ def fails_until(agent: Agent, cure: str, command: str = "make test", error: str 
 
 
 def mends(agent: Agent, file: str = "src/login.py", error: str = RED) -> None:
-    """Play two turns: a test fails in the first, and is mended in the second."""
+    """Play two turns: a test fails in the first, and is fixed in the second."""
     (agent.cwd / file).parent.mkdir(parents=True, exist_ok=True)
     (agent.cwd / file).write_text("one = 1\n")
     agent.asked("why does the login fail?")
@@ -80,7 +80,7 @@ def mends(agent: Agent, file: str = "src/login.py", error: str = RED) -> None:
     agent.stops(f"The users table was never made; {file} makes it at the start now.")
 
 
-# Failures and their cures
+# Failures and their fixes
 
 
 def test_a_fixed_failure_is_recorded_with_the_changed_files(agent: Agent):
@@ -163,7 +163,7 @@ def test_an_ambiguous_cause_teaches_nothing(agent: Agent, way: str):
             agent.runs("ruff check src")
         case _:
             agent.runs("pytest tests/test_login.py", told="1 passed")
-    # the note that hooks leave of it, if any, is theirs
+    # any note of it comes from the hooks
     agent.stops()
     assert recorded(distilled(agent)) == []
 
@@ -314,7 +314,7 @@ def test_a_command_suggested_by_a_tool_is_no_lesson(agent: Agent, told: int):
 
 @pytest.mark.parametrize("named", ["npm install left-pad", "uv pip install -q left_pad"])
 def test_an_installation_of_a_named_package_is_no_rule(agent: Agent, named: str):
-    """What a tool wrote, not only its errors, may have named the package."""
+    """The package may come from any output of a tool, not only from its errors."""
     for number in range(2):
         fails_until(agent.again(f"s{number}"), named)
         distilled(agent)
@@ -370,7 +370,7 @@ def test_passing_or_kept_changes_are_not_given_up(agent: Agent, way: str):
     assert not [step for step in recorded(distilled(agent)) if step.body["kind"] == "antipattern"]
 
 
-# What was said
+# The user's statements
 
 
 def test_what_the_user_said_was_kept_when_it_was_said(agent: Agent):
@@ -394,7 +394,7 @@ def test_a_second_run_has_nothing_to_do_and_undone_it_leaves_no_trace(agent: Age
     plans.undo(opened.log, plan.id, LATER)
     after = build.rebuild(opened.tenant, opened.log, LexicalEmbedder(), LATER).digests
     assert after["memories"] == before["memories"]
-    assert distilled(agent) is None  # a person said no
+    assert distilled(agent) is None  # a person declined
 
 
 @pytest.mark.parametrize("ended", ["forget", "archive", "erase"])
@@ -432,7 +432,7 @@ def imported(agent: Agent, text: str, id_: str, **fields: Any) -> str:
 
 
 def rests_on_a_note(agent: Agent) -> Memory:
-    """Return a lesson that was made of what the sessions show and of a note of one of them."""
+    """Return a lesson that rests on the sessions and on a note of one of them."""
     mends(agent)
     imported(agent, f"{ERROR}: run the migrations first", "note", kind="bugfix", session="s1")
     mends(agent.again("s2"))
@@ -487,7 +487,7 @@ def test_a_file_that_changed_makes_what_was_learnt_of_it_stale(agent: Agent, bec
     file = agent.cwd / "src" / "login.py"
     file.write_text("two = 2\n") if became == "has changed" else file.unlink()
     elsewhere = distilled(agent, root=agent.cwd.parent)
-    assert elsewhere is None  # nobody stands in the project: nothing is looked at
+    assert elsewhere is None  # the job runs outside the project: no file is checked
     plan = distilled(agent)
     assert plan is not None
     (step,) = plan.body.steps

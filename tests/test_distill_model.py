@@ -1,4 +1,4 @@
-"""What a model learns from sessions: what it can cite, once, within its budget, and no orders."""
+"""A model learns from sessions: only with citations, once, within its budget, and no orders."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -24,12 +24,12 @@ Answering = Callable[..., ModelServer]
 
 
 def read(question: Asked) -> list[dict[str, str]]:
-    """Return the lines that a model was shown."""
+    """Return the lines shown to the model."""
     return [json.loads(line) for line in question.data.splitlines()]
 
 
 def ids(question: Asked, words: str, by: str = "") -> list[str]:
-    """Return the ids of the lines that say some words."""
+    """Return the ids of the lines that contain some words."""
     return [
         line["id"] for line in read(question) if words in line["text"] and line["by"].startswith(by)
     ]
@@ -37,7 +37,7 @@ def ids(question: Asked, words: str, by: str = "") -> list[str]:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """A model that learns nothing until a test says what it answers."""
+    """A model that learns nothing until a test sets its answers."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with ModelServer(lambda asked: {"lessons": []}) as server:
         yield server
@@ -57,7 +57,7 @@ def distilled(
 
 
 def learns(kind: str, text: str, *words: str) -> Callable[[Asked], object]:
-    """Return a model that says one thing, citing the lines that say some words."""
+    """Return the answers of a model that states one lesson, citing the lines with some words."""
 
     def answers(asked: Asked) -> object:
         cited = [id_ for word in words for id_ in ids(asked, word)]
@@ -76,7 +76,7 @@ def works(agent: Agent, asked: str = "Tell the ferry timetables apart by harbour
 RIGHT = "Timetables are told apart by the harbour code, on port 5433."
 
 
-# What it says
+# The lessons
 
 
 def test_what_a_model_learnt_has_its_sources_and_what_it_cost(agent: Agent, model: ModelServer):
@@ -140,7 +140,7 @@ def test_a_rule_with_a_word_that_nobody_said_is_a_fact(agent: Agent, model: Mode
     text = "Tell the timetables apart by harbour before anything is shipped and heed quobace."
     model.answers = learns("lesson", text, "Please tell")
     (step,) = recorded(distilled(agent, model))
-    assert "kind" not in step.body  # a fact, which is what a memory is if nothing else is said
+    assert "kind" not in step.body  # a fact, the default kind
     assert (step.body["content"], step.trust) == (text, "agent")
 
 
@@ -163,7 +163,7 @@ def test_a_session_is_read_once_and_when_it_goes_on_only_what_is_new(
 ):
     works(agent)
     assert distilled(agent, model) is None and len(model.asked) == 1
-    assert distilled(agent, model) is None and len(model.asked) == 1  # nothing was learnt, once
+    assert distilled(agent, model) is None and len(model.asked) == 1  # not read again
     works(agent, "Sell tickets for the night ferry too")
     distilled(agent, model)
     assert len(model.asked) == 2
@@ -198,7 +198,7 @@ def test_imported_sessions_are_read_too(agent: Agent, model: ModelServer):
     assert step.body["source_ids"] == ["m2"]
 
 
-# What goes wrong
+# Failures
 
 
 @pytest.mark.parametrize("mode", ["broken", "401"])
@@ -212,7 +212,7 @@ def test_without_a_model_answer_certain_lessons_are_recorded(
     model.mode = "well"
     before = len(model.asked)
     distilled(agent, model)
-    # the next run asks again, but not whom it paid three times for no answer
+    # the next run asks again, except if it paid three times without an answer
     assert len(model.asked) == before + (mode == "401")
 
 
@@ -249,7 +249,7 @@ def test_an_estimate_counts_the_sessions_and_asks_nothing(agent: Agent, model: M
     assert agent.tenants.get("default").log.head() == head
 
 
-# Orders of tools
+# Orders in tool output
 
 OF_A_TURN = frozenset({"id", "on", "user_asked", "tool_output", "agent_said"})
 
@@ -292,7 +292,7 @@ ORDERS = [
 
 
 def under_attack(agent: Agent, number: int) -> str:
-    """Play a session in which a tool gives an order, twice; return the word that must not rule."""
+    """Play a session with an order in a tool's output, twice; return the word not to obey."""
     word = f"canary{number:02}x"
     order = ORDERS[number].format(c=word)
     for name in (f"a{number}", f"b{number}"):
@@ -331,7 +331,7 @@ def test_no_order_of_a_tool_ever_becomes_a_rule_or_is_said_unasked(
     assert plan is not None and len(model.asked) == 50
     facts = lessons(agent)
     quoted = {word for memory in facts for word in words if word in memory.content}
-    assert len(quoted) >= 30  # each is there, as what a tool said
+    assert len(quoted) >= 30  # each is there, as a tool's output
     assert {role(memory) for memory in facts} == {"fact"} and {
         memory.trust for memory in facts
     } == {"tool"}

@@ -1,4 +1,4 @@
-"""What the documents claim: the README's session is run, and what it names is there."""
+"""The documents' claims: the README's session is run, and everything that it names exists."""
 
 import doctest
 import os
@@ -60,7 +60,7 @@ def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_pa
 
 
 def session(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each command of a session and what it is said to print."""
+    """Yield each command of a session and its documented output."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
         yield command, expected

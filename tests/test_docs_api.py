@@ -1,4 +1,4 @@
-"""What docs/api.md claims: its sessions are run against a real server, its tables are complete."""
+"""The claims of docs/api.md: its sessions run on a real server, its tables are complete."""
 
 import doctest
 import os
@@ -19,13 +19,13 @@ from serve.server.problems import TITLES
 __all__ = ["start"]  # the fixture of test_server
 
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-# of the dashboard, or of whoever asks no address of the API
+# of the dashboard, or for requests outside the API
 OF_NO_CALL = {"no_csrf", "link_spent", "method_not_allowed", "wrong_host"}
 _MARK = r"<!-- tests/test_docs_api.py runs this.*?-->\n"
 
 
 def blocks(language: str) -> str:
-    """Return the page's checked sessions in one language, one after the other."""
+    """Return the page's checked sessions in one language, joined."""
     return "".join(re.findall(rf"{_MARK}```{language}\n(.*?)```", PAGE, re.DOTALL))
 
 

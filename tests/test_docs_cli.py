@@ -1,7 +1,7 @@
 """
-docs/cli.md: its lists are made from the commands, and its typing errors are answered as it says.
+docs/cli.md: its lists are generated from the commands, and its typing errors are answered as shown.
 
-`python tests/test_docs_cli.py` writes the lists anew.
+`python tests/test_docs_cli.py` rewrites the lists.
 """
 
 import os
@@ -53,7 +53,7 @@ def _sections(group: Commands, prefix: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a few memories, named so that the page can name them."""
+    """A home with a few memories, under the ids used on the page."""
     folder = tmp_path_factory.mktemp("typed") / "home"
     for id_, project, text in (
         ("01KXB2M8Q4A7", "github.com/encode/httpx", "Timeouts are set on the client"),

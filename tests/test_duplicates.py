@@ -1,4 +1,4 @@
-"""Duplicates are linked, by strict evidence; the texts of no other memories are."""
+"""Duplicates are linked, on strict evidence; the texts of other memories are not."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

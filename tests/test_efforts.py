@@ -1,4 +1,4 @@
-"""What a command was for is told behind whatever wraps it, and by what it wrote."""
+"""The purpose of a command is recognized behind any wrapper, and by its output."""
 
 import pytest
 

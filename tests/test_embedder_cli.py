@@ -1,4 +1,4 @@
-"""`mnemolog embedder`: what is here, whether it works, and a change that tells its cost before."""
+"""`mnemolog embedder`: the available models, their state, and the cost of a change, up front."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_a_sentence_model_that_is_here_is_recommended(home: Path, monkeypatch: p
 
 @pytest.fixture
 def catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> model_catalog.CatalogModel:
-    """A catalog of one model that tests can make, in a package that no index has."""
+    """A catalog of one model that tests can create, in a package of no index."""
     write_packed(tmp_path / "made")
     digest = sha256((tmp_path / "made" / FILE).read_bytes()).hexdigest()
     model = replace(

@@ -1,4 +1,4 @@
-"""Another embedder: its vectors are made beside those that answer, swapped at once, and back."""
+"""Another embedder: its vectors are built beside the current ones, swapped at once, and back."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ CALIBRATING = {text for pair in PAIRS for text in pair}
 
 @dataclass
 class Model:
-    """A model that takes its time; its vectors are as wide as those of `lexical`, and others."""
+    """A slow model; its vectors are as wide as those of `lexical`, but different."""
 
     model: str = "other-1"
     asked: list[str] = field(default_factory=list)
@@ -146,7 +146,7 @@ def test_vectors_made_ahead_are_kept_where_they_were_left_and_not_made_twice(
     done, total = next(embedder_switch.embed_ahead(built.tenant, built.log, other))
     assert done == 8 < total
     commands.record(built.log, Draft(content="a day later"), NOW)
-    rebuild(built, built.embedder)  # the one that serves goes on, and keeps what waits
+    rebuild(built, built.embedder)  # the current embedder goes on, and the new vectors stay
     assert list(embedder_switch.embed_ahead(built.tenant, built.log, other))[-1] == (
         total - 7,
         total - 7,
@@ -281,7 +281,7 @@ def test_a_server_turns_to_a_new_embedder_and_back_without_a_restart(
     assert served() == built.embedder.model
     rebuild(built, tiny)
     until(lambda: served() == tiny.model)
-    config.keep(home, {"embedder": "lexical"})  # is kept, so it answers at once
+    config.keep(home, {"embedder": "lexical"})  # its vectors are kept, so it answers at once
     until(lambda: served() == built.embedder.model)
     assert build.current_manifest(built.tenant).embedder == built.embedder.model
     assert not ask(serving.get("default").reader).is_degraded
@@ -292,7 +292,7 @@ def test_a_server_turns_to_a_new_embedder_and_back_without_a_restart(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Build as an idle server does: seconds faster, and the same."""
+    """Build as an idle server does: the same result, seconds faster."""
 
     def build_quickly(settings: Settings, *words: str, quiet: bool = False) -> int:
         said = "--tenant", "default", "--quick", *words
@@ -302,7 +302,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def status() -> tuple[str, str]:
-    """Return what the settings name, and whose vectors are served."""
+    """Return the embedder in the settings, and the one of the published vectors."""
     payload = json.loads(run("status", "--json").stdout)
     return payload["embedder"], payload["manifest"]["embedder"]
 
@@ -320,7 +320,7 @@ def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: 
     assert back.exit_code == 0 and "answers use lexical again" in back.stdout
     assert status() == ("lexical", built.embedder.model) and built.log.head() == head
     succeed("embedder", "switch", name, "--yes")
-    undone = run("plans", "undo", plan["plan"])  # the file says what the plan made it say
+    undone = run("plans", "undo", plan["plan"])  # the file has the plan's value
     assert undone.exit_code == 0, undone.output
     assert status() == ("lexical", built.embedder.model)
 

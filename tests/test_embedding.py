@@ -1,4 +1,4 @@
-"""The lexical embedder: unit vectors, the same everywhere, near for words that share letters."""
+"""The lexical embedder: unit vectors, the same everywhere, close for words that share letters."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +67,7 @@ def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monke
             found[who, text] = model.embed([text])
             most[who] = max(most.get(who, 0), len(lexical._vocabulary.vectors))
     assert WHILE_ASKED <= most["server"] <= 8_192
-    assert 2 * WHILE_ASKED < most["job"]  # so that more could have been seen
+    assert 2 * WHILE_ASKED < most["job"]  # so a higher peak would have shown
     for text in texts:
         np.testing.assert_array_equal(found["server", text], found["job", text])
 

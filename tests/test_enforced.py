@@ -1,4 +1,4 @@
-"""Before a tool that a rule of the user's own forbids: with `enforce`, the host asks or refuses."""
+"""A tool that one of the user's own rules forbids: with `enforce`, the host asks or refuses."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def test_a_rule_of_an_agent_an_import_or_a_program_is_only_advice(
 def test_a_statement_is_enforced_once_it_is_accepted(start: Start):
     agent = start("deny")
     text = learn(agent, kind="statement", insight_type="rule", source="prompt")
-    payload = before(agent)  # a quote is told and binds nobody
+    payload = before(agent)  # a quote is shown but not binding
     assert "permissionDecision" not in payload and "user_said" in payload["additionalContext"]
     lesson_proposals.accept(agent.tenants.get("default").log, text, NOW)
     assert before(agent)["permissionDecision"] == "deny"

@@ -20,7 +20,7 @@ from store.text.mentions import mentions
 
 
 def recorded(*texts: str, forgotten: tuple[int, ...] = (), by: str | None = None) -> Inputs:
-    """Return the inputs of a build over memories of these texts, made by the real projection."""
+    """Return the input of a build over memories of these texts, made by the real projection."""
     bodies = [(f"m{n}", Recorded(content=text, created_by=by)) for n, text in enumerate(texts)]
     bodies += [(f"m{n}", Forgotten()) for n in forgotten]
     events = [
@@ -171,7 +171,7 @@ def test_a_name_that_is_a_persons_elsewhere_is_that_person():
 
 
 def test_ordinary_notes_have_entities(monkeypatch: pytest.MonkeyPatch):
-    """The bounds are a little below what was measured (docs/recall.md): .97 and .84."""
+    """The bounds are a little below the measured values (docs/recall.md): .97 and .84."""
     monkeypatch.syspath_prepend(Path(__file__).parent / "bench")
     from entities import count, find_names, read_notes
 

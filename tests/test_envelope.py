@@ -1,4 +1,4 @@
-"""The envelope of an event: its author, the home it comes from, its place among those of others."""
+"""The envelope of an event: its author, its home of origin, its place among other homes' events."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every turn of an agent is an episode: found as it happened, quoted, in no list, erasable."""
+"""Every turn of an agent is an episode: searchable as it happened, quoted, in no list, erasable."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,8 @@ MODEL = LexicalEmbedder()
 ASKED = "make the parcel tracker survive an outage of the carrier"
 PASSED = "FAILED tests/test_parcel.py::test_outage - ConnectionResetError: zanzibar.example:7443"
 SAID = "The tracker keeps the last known position in a quokka cache now."
-# words of the prompt, of a command's output, of an edited file's name and names, of the last words
+# words of the prompt, of a command's output, of an edited file's name and names, of the last
+# message
 QUESTIONS = {
     "prompt": "outage of the carrier",
     "output": "ConnectionResetError zanzibar.example:7443",
@@ -63,7 +64,7 @@ def session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 def turn(session: Session) -> str:
-    """Let a turn happen; return the id of its episode."""
+    """Play a turn; return the id of its episode."""
     session.ask(ASKED)
     session.use(doing="run", command="pytest tests/test_parcel.py", passed=False, output=PASSED)
     session.use("Edit", doing="edit", files=("src/parcel_tracker.py",), passed=True)
@@ -80,7 +81,7 @@ def found(session: Session, question: str, **asked: object) -> list[str]:
 
 
 def first(session: Session, question: str) -> str:
-    """Return the kind of what a recall with the usual settings puts first."""
+    """Return the kind of the first hit of a recall with the default settings."""
     session.tenants.get("default").reader.poll()
     with session.tenants.get("default").reader.view() as view:
         asked = default_question(question, Filter(session.at, ""), Choices())
@@ -218,7 +219,7 @@ def test_episodes_are_in_no_list_but_where_they_are_asked_for(session: Session):
     assert [json.loads(line)["id"] for line in export(session.log, session.at)] == ["fact"]
 
 
-# One turn, however it is read
+# One turn, from any source
 
 STEPS = st.lists(
     st.tuples(
@@ -354,7 +355,7 @@ def test_an_erased_episode_leaves_nothing_of_its_turn_and_all_of_the_others(
         assert not any(word in body for body in bodies for word in gone)
         assert any("billing press" in body for body in bodies)
         kinds = [event.kind for event in log.read() if event.session == "s1"]
-        assert {"prompted", "action", "session"} <= set(kinds)  # that it happened stays
+        assert {"prompted", "action", "session"} <= set(kinds)  # the event itself stays
         receipts = [other.body for other in log.read() if isinstance(other.body, Recalled)]
         assert receipts[0].query == ""
         fold = Fold()

@@ -1,4 +1,4 @@
-"""What was erased is in no file, comes back in no way, and takes what was made of it along."""
+"""An erased memory is in no file, never comes back, and takes the memories made of it along."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,11 +46,11 @@ Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000
 WORDS = "harbour lantern meadow orchid pebble quarry".split()
-SECRET = "zanzibar"  # the word that is to be nowhere
+SECRET = "zanzibar"  # the word that must be nowhere
 
 
 def told(built, clock: Clock) -> None:
-    """Record a memory and all that may ever be said of one."""
+    """Record a memory with every kind of event about it."""
     draft = Draft(
         id="e1",
         content=f"Our {SECRET} customers' data lies in the old bucket",
@@ -103,13 +103,13 @@ def rows(built, manifest) -> MemoryRows:
 
 
 def holding(built, word: str = SECRET) -> list[str]:
-    """Return the files of the tenant in which a word occurs, in whatever case."""
+    """Return the tenant's files that contain a word, in any case."""
     files = (path for path in built.tenant.root.rglob("*") if path.is_file())
     return [path.name for path in files if word.encode() in path.read_bytes().lower()]
 
 
 def law(built, watermark: int, before: Previous) -> None:
-    """A build that goes on from before the erasing gives the same as one of the log alone."""
+    """Assert that a build that goes on from before the erasing equals one of the log alone."""
     given = Inputs(watermark, lambda after: built.log.effective_events(after, watermark), {})
     grown = build_checked(MEMORIES_PROJECTION, given, before)
     assert digest(grown) == digest(build_checked(MEMORIES_PROJECTION, given, None))
@@ -153,7 +153,7 @@ def test_full_and_incremental_builds_agree(built, clock: Clock):
     law(built, built.log.head(), Previous(manifest.watermark, tables))
     quick = built.rebuild()
     assert quick.digests == built.rebuild(full=True).digests
-    assert rows(built, quick).find("k2").state == "superseded"  # its successor is not resurrected
+    assert rows(built, quick).find("k2").state == "superseded"  # its successor does not come back
     commands.record(built.log, Draft(id="k4", key="deploy.region", content="Oslo"), clock())
     law(built, built.log.head(), Previous(manifest.watermark, tables))
     assert built.rebuild().digests == built.rebuild(full=True).digests
@@ -171,7 +171,7 @@ def test_what_was_made_of_it_is_not_restored_as_valid(built, clock: Clock):
     told(built, clock)
     late = commands.change_event(
         built.log, "l1", Restored(), clock()
-    )  # by who read it before the erasing
+    )  # by a process that read it before the erasing
     deeper = Draft(id="l2", content="Ask, then move data at night", source_ids=("l1",))
     built.log.append(
         plans.events_of(
@@ -301,7 +301,7 @@ def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agen
 @pytest.mark.usefixtures("jobs_here")
 def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
     tenant = agent.tenants.get("default")
-    secret = "harbour-Blue!lanterns"  # what no pattern takes for a secret
+    secret = "harbour-Blue!lanterns"  # not a secret to any pattern
     commands.record(tenant.log, Draft(id="e1", content=f"The door opens with {secret}"), NOW)
     commands.record(tenant.log, Draft(id="e2", content="Blue harbour lanterns are lit"), NOW)
     agent.runs(f"curl -u bot:{secret} https://door.example")
@@ -341,7 +341,7 @@ def test_nothing_is_erased_under_a_build_that_is_under_way(built, clock: Clock, 
 
 
 def test_when_an_erased_one_ended_is_told_by_its_erasing_alone(built, clock: Clock):
-    """A newer value of its key ended it; erased, it has no key, and a full build knows no such."""
+    """A newer value of its key ended it; without its key, a full build no longer knows that."""
     reader = Reader(built.tenant, built.log, built.embedder)
     for number in range(2):
         draft = Draft(id=f"v{number}", content=f"the gate is {number} wide", key="gate.width")

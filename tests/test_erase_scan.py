@@ -1,4 +1,4 @@
-"""What is looked for after an erasing, where it is found, and what the receipt says of it."""
+"""The search after an erasing: the texts, the places, and the receipt's report."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ MARKS = fingerprints.of([TEXT], SALT)
 
 @pytest.fixture(autouse=True)
 def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Build in this process: `test_erase.py` has the command's own."""
+    """Build in this process; `test_erase.py` covers the command's own builds."""
 
     def build(settings: Settings, name: str) -> None:
         write_archive(settings, name, NOW, lambda what: None, only_newest=True)
@@ -60,7 +60,7 @@ def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def erased(*words: str) -> Any:
-    """Return the receipt of an erasing by the command, be it clean or not."""
+    """Return the receipt of an erasing by the command, clean or not."""
     result = run("erase", *words, "--yes", "--json")
     assert result.exit_code in (0, 1), result.output
     return json.loads(result.stdout.splitlines()[-1])
@@ -106,7 +106,7 @@ def test_a_text_that_nothing_tells_apart_is_counted():
 
 
 def written(folder: Path) -> dict[str, Callable[[Path], None]]:
-    """Return ways in which a text may lie in a file, by the name of each."""
+    """Return the ways in which a file may hold a text, by name."""
 
     def in_sqlite(path: Path) -> None:
         with sqlite3.connect(path) as connection:
@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_no_proof(tmp_path: Path):
 
 
 def told(built, clock: Clock) -> None:
-    """Record a memory, and what others said in its words."""
+    """Record a memory, and events of others that quote it."""
     commands.record(built.log, Draft(id="e1", content=TEXT, tags=("harbour-office",)), clock())
     bodies = {
         "q1": Prompted(prompt=f"is it so that {TEXT}?"),
@@ -181,7 +181,7 @@ def test_quotes_of_an_erased_text_are_listed_and_can_be_cut(built, clock: Clock)
     assert (second["quotes"], second["left"], second["cut"]) == ([], [], 3)
     said = {event.id: event.body for event in built.log.read()}
     assert said["q1"] == Prompted(prompt="") and said["a1"] == Acted(tool="Bash")
-    assert said["q2"] == Prompted(prompt="")  # a word of its own, which no other memory says
+    assert said["q2"] == Prompted(prompt="")  # it has a word that occurs in no other memory
     assert not [path for path in built.tenant.root.rglob("*") if holds(path, "zanzibar")]
 
 
@@ -194,7 +194,7 @@ def test_a_word_shared_with_another_memory_is_no_quote(built, clock: Clock):
 
 
 def talk(built, clock: Clock) -> None:
-    """Record what a session leaves, with one word in each of its texts."""
+    """Record a session's events, with a distinct word in each text."""
     bodies = {
         "t1": Prompted(prompt="what is Zanzibar?"),
         "t2": Acted(tool="Bash", command="ls zanzibar/", error="ZANZIBAR: not there"),
@@ -302,7 +302,7 @@ def test_the_receipt_quotes_nothing_and_is_whole(built, clock: Clock):
 
 def test_what_an_erasing_that_was_killed_looked_for_is_looked_for_again(built, clock: Clock):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
-    (built.tenant.root / "notes.txt").write_text(TEXT)  # that the first try did not get to
+    (built.tenant.root / "notes.txt").write_text(TEXT)  # which the first try did not reach
     erase.wipe(built.tenant, built.log, erase.EraseRequest(("e1",)), clock())
     assert erase.has_start(built.tenant)
     assert "zanzibar" not in (built.tenant.root / "erasing.json").read_text()
@@ -440,7 +440,7 @@ def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
     for name in ("a", "b"):
         erase_receipt.record_copy(built.tenant, "export", name, clock())
     with (built.tenant.root / "copies.jsonl").open("ab") as file:
-        file.write(b'{"what": "exp\xc3')  # whoever wrote it was killed
+        file.write(b'{"what": "exp\xc3')  # its writer was killed
     assert [copy.to for copy in erase_receipt.list_copies(built.tenant)] == ["a", "b"]
     erase_receipt.record_copy(built.tenant, "export", "c", clock())
     assert [copy.to for copy in erase_receipt.list_copies(built.tenant)] == ["a", "b", "c"]

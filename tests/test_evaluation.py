@@ -1,4 +1,4 @@
-"""Measures against arithmetic done by hand, and a small dataset run through the command line."""
+"""Measures checked by hand arithmetic, and a small dataset run through the command line."""
 
 import json
 import math
@@ -156,7 +156,7 @@ def query(id_: str, text: str, relevant: str, day: int, **more: str) -> dict[str
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two workspaces: notes of an agent, where only the past counts, and a talk."""
+    """Two workspaces: an agent's notes, where only the past counts, and a conversation."""
     folder = tmp_path / "data"
     lines(folder / "index.json", {"workspaces": ["notes/one", "talk/two"]})
     lines(
@@ -251,7 +251,7 @@ def test_injections_of_the_prompt_hook_are_measured(data, tmp_path):
     assert payload["n-now"][0] == "2"
     assert payload["s1"] == []
     asked = found["unasked"]
-    assert asked["queries"] == 2  # a hook asks of now, so not of a past
+    assert asked["queries"] == 2  # a hook asks in the present, never in the past
     assert asked["right"] == sum(bool(payload[id_]) for id_ in ("n-now", "t-cat")) / 2
     assert asked["injected"] == {"control": 0.0, "near": float(bool(payload["s2"]))}
     assert "correct answers: a right memory" in evaluated(data).stdout
@@ -345,7 +345,7 @@ def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monk
 
 
 class Counting:
-    """A model that counts the texts it is asked for."""
+    """A model that counts the texts it embeds."""
 
     model, dimension, is_cheap, is_local = "counting", 2, False, True
 

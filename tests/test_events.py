@@ -1,4 +1,4 @@
-"""Events go to JSON and back unchanged, and their ids and times mean the same everywhere."""
+"""Events survive JSON unchanged, and their ids and times mean the same everywhere."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

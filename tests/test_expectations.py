@@ -1,4 +1,4 @@
-"""Pinned questions: each must bring back its memory, and every build asks them again."""
+"""Pinned questions: each must return its memory, and every build asks them again."""
 
 import msgspec
 import pytest

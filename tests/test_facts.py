@@ -1,4 +1,4 @@
-"""What the memories say of which entity, from when until when."""
+"""Facts of the memories about entities, each with its start and its end."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ DAY = 86_400_000_000
 
 
 def borne(entity: str, relation: str, value: str, *, singleton: bool = False) -> dict[str, object]:
-    """Return the metadata of a memory that bears a fact."""
+    """Return the metadata of a memory with a fact."""
     fact = {"entity": entity, "relation": relation, "value": value, "singleton": singleton}
     return {"fact": fact}
 

@@ -1,4 +1,4 @@
-"""Facts out of turns: only what is asserted, dated and of whom it is said; never over a person."""
+"""Facts from turns: only asserted ones, with date and subject; none replaces a person's."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def memories(log: EventLog) -> dict[str, Memory]:
 
 
 def of_turn(text: str, **fields: Any) -> Memory:
-    """Return a memory as it is recorded of a turn."""
+    """Return a memory as recorded from a turn."""
     event = commands.memory_event(Draft(id="t", content=text, kind="raw_turn", **fields), NOW)
     fold = Fold()
     fold.apply(event)
@@ -81,7 +81,7 @@ def named(fact: str) -> tuple[str, str, str]:
     return entity_name(entity), entity_name(relation), value
 
 
-# What is asserted
+# Assertions
 
 
 def test_of_labelled_sentences_nearly_all_that_is_read_is_stated_and_most_is_read():
@@ -142,7 +142,7 @@ def test_what_is_pasted_asserts_nothing():
     assert list(assertions("The API runs on port 8080.\n" * 300)) == []
 
 
-# What becomes of it
+# Effects on other facts
 
 
 def test_a_newer_turn_closes_the_older_value_and_the_plan_undone_leaves_no_trace(

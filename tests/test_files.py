@@ -1,4 +1,4 @@
-"""What was made, written or deleted is so after a power cut too: the disk was told of each."""
+"""Files made, written or deleted stay so after a power cut: each change is synced to disk."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a f
 
 @pytest.fixture
 def was_synced(monkeypatch: pytest.MonkeyPatch) -> WasSynced:
-    """Give what tells of a path whether it was fsynced since."""
+    """Return a function that tells whether a path was fsynced since."""
     found: list[os.stat_result] = []
     fsync = os.fsync
 
@@ -57,7 +57,7 @@ def test_a_folder_that_is_there_costs_nothing(tmp_path: Path, was_synced: WasSyn
 def test_a_new_log_brings_to_the_disk_the_folders_that_others_made(
     tenant: Tenant, was_synced: WasSynced
 ):
-    tenant.root.mkdir(parents=True)  # by a process that was killed before it could
+    tenant.root.mkdir(parents=True)  # by a process that was killed before the sync
     with EventLog(tenant.log, create=True):
         assert all(map(was_synced, tenant.root.parents[:4]))
 
@@ -108,7 +108,7 @@ def test_what_was_settled_does_not_come_back(built, was_synced: WasSynced):
 
 def test_a_segments_folders_are_on_the_disk_before_the_log_names_it(built, was_synced: WasSynced):
     folder = segments.folder_of(built.log.path)
-    folder.mkdir(parents=True)  # by a process that was killed before it could
+    folder.mkdir(parents=True)  # by a process that was killed before the sync
     segments.write(folder, built.log.select_rows("seq <= ?", (3,)))
     assert all(map(was_synced, (folder, built.tenant.cold, built.tenant.root)))
 
@@ -121,7 +121,7 @@ def test_an_append_costs_one_fsync_and_no_more_for_all_this(
     def refused(*given: object) -> None:
         raise AssertionError("an append fsyncs nothing but what SQLite does")
 
-    record(log, Draft(content="zero"), 1)  # the first of a home makes its id, too
+    record(log, Draft(content="zero"), 1)  # the first event of a home also creates its id
     monkeypatch.setattr(os, "fsync", refused)
     monkeypatch.setattr(log_file, "sync_path", refused)
     record(log, Draft(content="one"), 1)
@@ -132,7 +132,7 @@ def test_a_file_that_may_not_be_looked_at_is_not_gone(tmp_path: Path):
     there.touch()
     assert not is_gone(there)
     assert is_gone(tmp_path / "b") and is_gone(there / "below")
-    assert not is_gone(tmp_path / ("x" * 300))  # refused to root too, as another's folder is to us
+    assert not is_gone(tmp_path / ("x" * 300))  # also refused to root, like others' folders to us
 
 
 def test_a_fold_of_the_past_waits_for_no_disk_and_the_next_build_does(
@@ -159,7 +159,7 @@ def test_a_temporary_folder_of_a_killed_process_goes_with_the_next_one(
     assert subprocess.run([sys.executable, "-c", make, tmp_path]).returncode == 9
     (killed,) = tmp_path.iterdir()
     with temporary_folder("past") as held:
-        assert killed.is_dir()  # it is young: its process may be about to lock it
+        assert killed.is_dir()  # too young: its process may be about to lock it
         for path in (killed, held):
             os.utime(path, (1, 1))
         with temporary_folder("past"):

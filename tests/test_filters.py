@@ -1,4 +1,4 @@
-"""A filter says the same of a column and of a memory in hand, and it comes before any cut."""
+"""A filter gives the same result for a column and for a single memory, and precedes any cut."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ HOUR = 3_600_000_000
 PROJECTS = (None, "shop", "bank", "github.com/pallets/flask")
 TAGS = ("api", "db", "ünïcode", "two words")
 TIMES = st.integers(NOW - 4 * HOUR, NOW + HOUR)
-# the filters that are by words of any kind
+# the filters with a fixed vocabulary or tags
 _KNOWN = ("kinds", "tiers", "trusts", "tags")
 OTHERS = {name: FILTERS[name] for name in FILTERS if name not in _KNOWN}
 
@@ -89,7 +89,7 @@ ASKED = st.builds(
 
 
 def rows_of(drafts: list[Draft], fates: list[tuple[int, Body]]) -> MemoryRows:
-    """Return the rows that these drafts and what befell them leave, without a disk."""
+    """Return the rows after these drafts and the events about them, without a disk."""
     fields = Recorded.__struct_fields__
     bodies = [Recorded(**{name: getattr(draft, name) for name in fields}) for draft in drafts]
     events = [
@@ -120,7 +120,7 @@ def agree(rows: MemoryRows, filter_: Filter) -> bool:
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory: pytest.TempPathFactory) -> View:
-    """A snapshot of 500 memories that shout the query's words, and one that says them once."""
+    """A snapshot of 500 memories that repeat the query's words, and one that has them once."""
     found = tenant(tmp_path_factory.mktemp("home"))
     loud = "rotate the signing key in `src/keys.py`"
     with EventLog(found.log, create=True) as log:

@@ -1,4 +1,4 @@
-"""Our own injected block is known again and taken out, however often it was pasted."""
+"""Our own injected block is recognized and removed, however often it was pasted."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,5 @@
 """
-The gate as it meets single requests, through a client and over a socket; `torture/gate.py` tries
+The request guard on single requests, through a client and over a socket; `torture/gate.py` tries
 every combination.
 """
 
@@ -83,7 +83,7 @@ def test_an_invalid_bearer_token_is_a_401(door: Door, sent: str):
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-# The same over a socket, where no test client mends a header
+# The same over a socket, where no test client corrects a header
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """
-Clients that others generate from the API's document take every answer of a live server: in Python
-(openapi-python-client) and in TypeScript (Hey API, which checks answers by schemas of its own).
+Clients generated from the API's document accept every answer of a live server: in Python
+(openapi-python-client) and in TypeScript (Hey API, which checks answers by its own schemas).
 
 The TypeScript tools need Node 22 and come with `make node-tools`; without them, that half is
 skipped.
@@ -29,8 +29,8 @@ from store.log.events import Event
 NODE = ROOT / ".node"
 HEY_API = NODE / "node_modules" / "@hey-api" / "openapi-ts"
 NOTE = {"content": "the deploy runs at noon"}
-# one call a line: the operation, the parts of its path, its query, its body; what begins with $
-# is taken from the answer that was kept under that name
+# one call a line: the operation, its path parameters, its query, its body; a value with $ is taken
+# from the answer kept under that name
 CALLS: list[dict[str, Any]] = [
     {"op": "recall", "body": {"query": "what listens", "kinds": ["episode"], "min_confidence": 0}},
     {"op": "recall", "body": {"query": "what listens", "explain": True}, "keep": "recalled"},
@@ -91,20 +91,20 @@ CALLS: list[dict[str, Any]] = [
     {"op": "getHealth"},
     {"op": "getOpenApi"},
 ]
-# a refusal is an answer, too; a server of the tests has no background threads and is not ready
+# a refusal is an answer, too; a test server has no background threads and is never ready
 REFUSED = [
     {"op": "getReadiness"},
     {"op": "getMemory", "path": {"id": "nobody"}},
     {"op": "recall", "body": {"query": "x", "top_k": 0}},
     {"op": "requeueJob", "path": {"id": "nobody"}, "body": {}},
 ]
-TEXT = {"getMetrics"}  # of Prometheus: no JSON
-LINES = "exportMemories"  # a JSON object each, which openapi-python-client does not decode
+TEXT = {"getMetrics"}  # for Prometheus: no JSON
+LINES = "exportMemories"  # one JSON object per line, which openapi-python-client does not decode
 
 
 @pytest.fixture
 def port(built: Built, built_tenants: OpenTenants) -> Iterator[int]:
-    """Serve a memory with something of everything; give the port."""
+    """Serve a memory with an example of everything; yield the port."""
     populated(built)
     turn = {"project": None, "session": "s9", "agent": "claude-code"}
     text = "I always prefer rebase over merge"
@@ -147,7 +147,7 @@ def document(port: int, tmp_path: Path) -> Path:
 
 
 def resolve(value: Any, kept: Mapping[str, Any]) -> Any:
-    """Return a value with what begins with $ taken from an answer that was kept."""
+    """Return a value with its $ references replaced from the kept answers."""
     if isinstance(value, dict):
         return {name: resolve(inner, kept) for name, inner in value.items()}
     if not (isinstance(value, str) and value.startswith("$")):
@@ -218,7 +218,7 @@ def ask_in_python(client: Any, document: Path, call: Mapping[str, Any], kept: An
 
 
 def typed(value: Any, hint: Any) -> Any:
-    """Return a value as a generated function takes it: words of a vocabulary are its enums."""
+    """Return a value as a generated function takes it: vocabulary words become enums."""
     [*enums] = [
         enum
         for part in (hint, *get_args(hint))

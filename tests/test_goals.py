@@ -1,4 +1,4 @@
-"""Open goals come first, milestones in the order they were reached."""
+"""Open goals come first; milestones are in the order they were reached."""
 
 from datetime import UTC, datetime
 

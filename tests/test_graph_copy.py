@@ -1,4 +1,4 @@
-"""The copy of the entity graph and the facts in Neo4j: written by builds, missed by nobody.
+"""The copy of the entity graph and the facts in Neo4j: written by builds; nothing else needs it.
 
 The contract runs against ArcadeDB, which speaks Bolt and Cypher and which `make bolt` installs, and
 against the Neo4j server that MNEMOLOG_TEST_NEO4J names (`bolt://neo4j:PASSWORD@HOST:7687`), where
@@ -89,7 +89,7 @@ def _carry(source: socket.socket, target: socket.socket) -> None:
 
 
 def free_ports() -> int:
-    """Return a port that is free, as is the next one."""
+    """Return a free port whose successor is free, too."""
     for port in range(20_000 + os.getpid() % 20_000, 60_000, 2):
         with closing(socket.socket()) as one, closing(socket.socket()) as other:
             try:
@@ -103,7 +103,7 @@ def free_ports() -> int:
 
 @pytest.fixture(scope="module")
 def arcadedb(tmp_path_factory) -> Iterator[int]:
-    """The port of a server that runs."""
+    """The port of a running server."""
     if not BOLT_PYTHON.exists():
         pytest.skip("no server that speaks Bolt: `make bolt` installs one")
     port, folder = free_ports(), tmp_path_factory.mktemp("bolt")
@@ -127,7 +127,7 @@ def arcadedb(tmp_path_factory) -> Iterator[int]:
 
 @pytest.fixture(params=["arcadedb", "neo4j"])
 def server(request, tenant, monkeypatch) -> Iterator[Gate]:
-    """The way to each server that the contract is run against."""
+    """A gate to each server that the contract is tested against."""
     pytest.importorskip("neo4j", reason="the extra `neo4j` is not installed")
     if request.param == "neo4j":
         if not REAL:
@@ -254,7 +254,7 @@ def test_only_what_changed_is_written_again(chosen, tenant, log, built):
     after = digests(chosen, tenant)
     graph_copy.drop(tenant, chosen)
     graph_copy.sync(tenant, chosen)
-    assert digests(chosen, tenant) == after != before  # as one that is written from nothing
+    assert digests(chosen, tenant) == after != before  # equal to a copy written from nothing
 
 
 def test_what_was_lost_or_half_written_there_is_written_again(chosen, tenant, built):
@@ -327,7 +327,7 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, chosen, home, t
 
 
 def says_behind() -> bool:
-    """Return whether `status` and `doctor` say that the copy is behind."""
+    """Return True if `status` and `doctor` report that the copy is behind."""
     shown = answer("status")["behind"]
     findings = json.loads(run("doctor", "--json").output)["findings"]
     [found] = [

@@ -1,4 +1,4 @@
-"""What recall indexes of the log beyond the last build grows in steps, behind the answers."""
+"""Recall indexes the log's events since the last build in steps, without delaying answers."""
 
 import threading
 from pathlib import Path
@@ -31,7 +31,7 @@ WORDS = "anvil brook cedar dunes ember fjord glade heron inlet jetty kelp lagoon
 
 
 def note(number: int) -> Draft:
-    """A note that alone holds its word, if there is one for it."""
+    """A note with its own word, as long as there are words."""
     word = WORDS[number] if number < len(WORDS) else f"{number}"
     return Draft(id=f"n{number}", content=f"{word} lies over the pier ".ljust(99, "x"))
 

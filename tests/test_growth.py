@@ -1,4 +1,4 @@
-"""The log tells what the user's own sessions brought from what came in otherwise."""
+"""The log separates memories of the user's own sessions from those of other sources."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings that somebody changed in config.toml by hand: judged at the next build as a plan is."""
+"""Settings edited by hand in config.toml: the next build judges them like a plan."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_harmful_edit_warns_and_one_act_puts_it_back(home: Home):
     assert "silence: 20 of 20" in check.detail
     (plan,) = plans.every(home[0].log)
     assert plan.id in check.cure and plan.body.replay.awoken == 20
-    assert build(home).warns  # until somebody answered it
+    assert build(home).warns  # until somebody answers it
     proposals.accept(home[0].log, plan.id, home[0].at)
     assert config.kept_value(home[1], "min_confidence") == 0.0
     assert build(home).passed

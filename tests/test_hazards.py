@@ -1,4 +1,4 @@
-"""Hazardous advice is shown to no agent before a person accepted it; who forbids it is a friend."""
+"""Agents see hazardous advice only after a person accepted it; warnings against it are shown."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each thing that ails a home is found, and named with its cure."""
+"""Every problem of a home is found and named with its fix."""
 
 import os
 import socket
@@ -32,7 +32,7 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture
 def settings(tmp_path: Path):
-    """A healthy home with one built memory, made by nobody else's leave."""
+    """A healthy home with one built memory, readable by its owner alone."""
     mask = os.umask(0o077)
     home = tmp_path / "home"
     home.mkdir()
@@ -169,7 +169,7 @@ def test_an_erasing_that_did_not_end_names_what_to_run_again(settings):
         for id_ in ("e1", "e2"):
             commands.record(log, Draft(id=id_, content=f"the gate of {id_} is wide"), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
-        for id_ in ("e1", "e2"):  # killed both times, before anything was looked through
+        for id_ in ("e1", "e2"):  # killed both times, before any file was searched
             erase.wipe(of, log, erase.EraseRequest((id_,)), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
     found = only_problem(settings)

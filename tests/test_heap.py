@@ -1,4 +1,4 @@
-"""A server's threads share one heap; its two ways of starting see to it before it is too late."""
+"""A server's threads share one heap; both ways of starting it arrange that early enough."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the heaps of glibc")
 
-# in the server's place stands what imports as much, lets threads allocate, and counts the heaps
+# in place of the server: imports as much, lets threads allocate, and counts the heaps
 CODE = """
 import ctypes, sys, threading, types
 
@@ -40,7 +40,7 @@ STARTED = {
 
 
 def heaps(child, folder: Path, start: str) -> int:
-    """Return how many heaps there are where a server is started so."""
+    """Return the number of heaps of a server started in this way."""
     at = folder / "heaps.xml"
     process = child(f"import os\nos.environ['MNEMOLOG_HOME'] = {str(folder)!r}\n{CODE}{start}", at)
     said, _ = process.communicate(timeout=60)

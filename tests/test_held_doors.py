@@ -1,4 +1,4 @@
-"""Held advice: no door that agents read tells it, and people see that it is held."""
+"""Held advice: no door for agents returns it, and people see that it is held."""
 
 import json
 from collections.abc import Callable
@@ -28,7 +28,7 @@ AGENT = Presence("agent", "Claude Code")
 
 @pytest.fixture
 def log(tenants: OpenTenants) -> EventLog:
-    """Advice that is held: a lesson, a statement, a goal, a milestone and the value of a key."""
+    """Held advice: a lesson, a statement, a goal, a milestone and the value of a key."""
     log = tenants.get("default").log
     drafts = [
         Draft(id="friend", content=FRIEND, trust="agent"),
@@ -97,7 +97,7 @@ def test_mcp_says_that_it_holds_back_and_tells_what_was_accepted(
 
 
 def given(log: EventLog) -> list[set[str]]:
-    """Return which memories each receipt says were given."""
+    """Return the memories of each receipt."""
     bodies = (event.body for event in log.read())
     return [{hit.id for hit in body.hits} for body in bodies if isinstance(body, Recalled)]
 

@@ -1,4 +1,4 @@
-"""The history of a key and of a memory: every value, from when until when, newest first."""
+"""The history of a key and of a memory: every value with its start and end, newest first."""
 
 import json
 import time

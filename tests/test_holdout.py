@@ -1,4 +1,4 @@
-"""Sessions that are told nothing, and what they say beside those that were told."""
+"""Sessions that get no memories, compared with those that do."""
 
 import json
 import math
@@ -28,7 +28,7 @@ SHARE = 0.5
 
 @pytest.fixture
 def session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session of a home in which half of the new ones are held out."""
+    """A session in a home where half of the new sessions are held out."""
     speaks_where_recall_is_sure(monkeypatch)
     EventLog(tenant.tenant(home).log, create=True).close()
     tenants = OpenTenants(Settings(home, Choices(holdout=SHARE)))
@@ -39,7 +39,7 @@ def session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 def begun(session: Session, *, held_out: bool) -> Session:
-    """Begin sessions until one of an arm is drawn; return it."""
+    """Start sessions until one is drawn into the wanted arm; return it."""
     for number in range(100):
         candidate = replace(session, name=f"{number}-{held_out}", at=session.at)
         candidate.start()
@@ -61,7 +61,7 @@ def test_a_held_out_session_is_told_nothing_and_recorded_as_usual(session):
         assert bool(arm.events(Recalled)) == bool(arm.events(Surfaced)) == bool(injected)
     assert ids(told.start("compact")) and not silent.start("compact")
     assert silent.start("resume") == ""
-    # and what the user asks the memory for is no hint that nobody asked for
+    # an answer to the user's own question about the memory is no unsolicited hint
     assert notes(silent.ask("where did we leave off in the last session?"))
 
 
@@ -127,7 +127,7 @@ def test_without_the_setting_no_session_is_drawn(home):
     tenants.close()
 
 
-# What the two arms say.
+# The results of the two arms.
 
 
 def drawn(
@@ -144,7 +144,7 @@ def drawn(
 
 
 def fooled(sessions: list[holdout.Session], is_over) -> bool:  # type: ignore[no-untyped-def]
-    """Whether somebody who looks after every fifth session sees a difference once."""
+    """Return True if a look after every fifth session finds a difference at least once."""
     return any(is_over(sessions[:count]) for count in range(20, len(sessions) + 1, 5))
 
 
@@ -171,7 +171,7 @@ def test_a_known_difference_is_recovered_and_no_difference_is_not_seen():
     assert sum(holdout.difference("failures", sessions).high < 0 for sessions in with_effect) >= 90
     without = [drawn(chance, 200, told=3.0, held_out=3.0) for chance in runs]
     assert sum(is_outside(sessions) for sessions in without) <= 5
-    # who looks every day and stops at a good moment is fooled no more often; by a t-test he is
+    # daily looks and a stop at a good moment mislead no more often; with a t-test they do
     assert sum(fooled(sessions, is_outside) for sessions in without) <= 7
     assert sum(fooled(sessions, is_outside_for_a_t_test) for sessions in without) >= 15
 

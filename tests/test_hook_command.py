@@ -1,4 +1,4 @@
-"""`mnemolog hook`: an event answered from the disk, by a process that ends after it."""
+"""`mnemolog hook`: an event answered from the disk, by a process that ends afterwards."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The hook route under hosts that repeat themselves, drop what they are told, or send nonsense."""
+"""The hook route under hosts that repeat themselves, drop answers, or send nonsense."""
 
 import json
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ from store.text import frame
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenTenants]:
-    """Give a memory that has something to say to what the recorded sessions ask and do."""
+    """Open a memory with notes on the prompts and tool calls of the recorded sessions."""
     home = tmp_path_factory.mktemp("home")
     log = EventLog(tenant.tenant(home).log, create=True)
     for text in ("the login test fails when the clock is mocked", "use pnpm, never npm"):
@@ -55,7 +55,7 @@ def client(tenants: OpenTenants) -> FlaskClient:
 
 @pytest.fixture
 def hooks(tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
-    """Give hooks that say something to every event."""
+    """Yield hooks that answer every event."""
     said = {moment: lambda call: Reply(f"a note to {call.event.moment}") for moment in MOMENTS}
     monkeypatch.setattr(answer, "_ANSWERS", said)
     made = Hooks(tenants, lambda: NOW, deadline_s=30.0)
@@ -67,7 +67,7 @@ MOMENTS = "session_start prompt before_tool after_tool stop session_end compacte
 
 
 def told(hooks: Hooks, host: str, payload: dict[str, Any]) -> str:
-    """Return what a host is told about an event of its."""
+    """Return the answer to a host's event, as text."""
     said = hooks.answer(HOSTS[host], payload)
     return json.dumps(said) if said else ""
 
@@ -91,7 +91,7 @@ def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, ho
 
 @pytest.mark.parametrize("host", PROMPTS)
 def test_a_prompts_answer_reaches_the_model_in_the_same_turn(hooks: Hooks, host: str):
-    """Hosts that drop what is said to a prompt get it with the next event they hear, if any."""
+    """Hosts that drop the answer to a prompt get it with the next event that they read, if any."""
     payloads = RECORDED[host]
     begun = payloads.index(PROMPTS[host])
     said = [told(hooks, host, payload) for payload in payloads[begun:]]
@@ -120,7 +120,7 @@ def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(
         assert [event for event in events if words in repr(event)] == []
 
 
-# What is kept for later
+# Deferred answers
 
 
 PROMPT = HookEvent("cursor", "prompt", "s1", is_heard=False)
@@ -137,7 +137,7 @@ def test_what_was_said_where_nobody_listens_is_said_at_the_next_event():
 
 
 def test_what_was_never_heard_waits_for_a_later_turn():
-    """A memory is said once in a session: dropped here, it would never be said."""
+    """A memory is shown once in a session: if dropped here, it would never be shown."""
     late = DeferredReplies()
     late.release("t", PROMPT, "a")
     assert late.release("t", replace(PROMPT, moment="stop"), "") == ""
@@ -160,7 +160,7 @@ def test_what_waited_and_does_not_fit_waits_on():
     assert late.release("t", TOOL, "") == "ab"
 
 
-# Told twice
+# Duplicate events
 
 
 def test_a_prompt_told_through_two_hosts_at_once_is_answered_once(hooks: Hooks):

@@ -1,4 +1,4 @@
-"""Hook events between the hosts' dialects and the answers: who may tell them, in time, in place."""
+"""Hook events between the hosts' dialects and the answers: allowed senders, deadlines, projects."""
 
 import subprocess
 import time
@@ -46,7 +46,7 @@ def hooks(tenants: OpenTenants) -> Iterator[Hooks]:
 
 
 def saying(monkeypatch: pytest.MonkeyPatch, say: Any) -> None:
-    """Let a prompt be answered by a function of the test."""
+    """Answer prompts with a function of the test."""
     monkeypatch.setattr(answer, "_ANSWERS", {"prompt": say})
 
 
@@ -54,7 +54,7 @@ def event(kind: object, session: str = "s1", id_: str = "e1") -> Event:
     return Event(id_, NOW, kind, id_, session=session)
 
 
-# Who may tell
+# Allowed senders
 
 
 def test_a_hook_key_opens_the_hook_route_of_its_host_and_nothing_else(tenants: OpenTenants):
@@ -90,7 +90,7 @@ def test_an_unknown_host_lists_the_known_ones(tenants: OpenTenants):
     assert "claude-code" in refused.json["detail"]
 
 
-# In time
+# Deadlines
 
 
 def test_an_answer_after_the_deadline_is_dropped(tenants: OpenTenants, monkeypatch, caplog):
@@ -120,7 +120,7 @@ def test_the_same_prompt_told_twice_is_answered_once(hooks: Hooks, monkeypatch):
     assert hooks.answer(PLAIN, {"prompt": "b"}) == {"says": "once"}
 
 
-# In place
+# Projects
 
 
 def test_the_project_comes_from_the_working_directory(hooks: Hooks, monkeypatch, tmp_path: Path):
@@ -171,7 +171,7 @@ def test_a_project_file_that_cannot_be_used_is_silence(hooks: Hooks, monkeypatch
     assert hooks.answer(PLAIN, {"prompt": "a", "cwd": str(repository)}) is None
 
 
-# What a session did
+# The acts of a session
 
 
 def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants):
@@ -194,7 +194,7 @@ def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     call = Call(hook_event, opened, tenants.settings.choices, "", NOW)
     call.write_later(call.new_event(Prompted(prompt="a")))
     assert [type(event.body) for event in call.journal.events] == [Prompted]
-    assert len(opened.receipts) == 1  # and no disk was waited for
+    assert len(opened.receipts) == 1  # without waiting for a disk
 
 
 def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTenants):

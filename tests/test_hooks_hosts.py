@@ -1,4 +1,4 @@
-"""What hosts send is understood, and what they are told is what their documentation allows."""
+"""The hosts' events are understood, and the answers are valid by the hosts' documentation."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ OURS = ours("{}")
 
 
 def read(host: str, event: str, **fields: Any) -> HookEvent | None:
-    """Return a recorded event of a host as it is understood, some fields changed."""
+    """Return a host's recorded event as we read it, with some fields changed."""
     return HOSTS[host].read(recorded(host, event) | fields)
 
 
@@ -40,7 +40,7 @@ def recorded(host: str, event: str) -> dict[str, Any]:
     return next(payload for payload in RECORDED[host] if event_name(payload) == event)
 
 
-# What is understood
+# Reading events
 
 
 @pytest.mark.parametrize(("host", "payload"), ALL)
@@ -49,7 +49,7 @@ def test_every_recorded_event_is_understood_or_none_of_ours(host: str, payload: 
     if event is not None:
         assert event.host == host
         assert event.session
-        is_placed = "/home/dev/proj" in str(payload)  # Windsurf tells a prompt without a folder
+        is_placed = "/home/dev/proj" in str(payload)  # Windsurf sends a prompt without a folder
         assert event.cwd == ("/home/dev/proj" if is_placed else None)
 
 
@@ -149,7 +149,7 @@ def test_a_payload_that_is_not_the_hosts_is_refused():
 
 @pytest.mark.parametrize("host", RECORDED)
 def test_what_a_hosts_session_does_is_told_the_same_way(host: str):
-    """The hosts differ in names and shapes; what they tell of one piece of work does not."""
+    """The hosts differ in names and shapes, but report the same facts of one piece of work."""
     events = [event for payload in RECORDED[host] if (event := HOSTS[host].read(payload))]
     assert events
     told = {event.moment: event for event in events}
@@ -213,7 +213,7 @@ def test_a_tool_that_was_stopped_neither_passed_nor_failed():
 
 @pytest.mark.parametrize("host", RECORDED)
 def test_a_block_of_ours_is_taken_out_wherever_a_host_puts_it(host: str):
-    """What we said must not come back as what a person, a tool or the agent said."""
+    """Our own text must not return as the words of a person, a tool or the agent."""
     for payload in RECORDED[host]:
         event = HOSTS[host].read(laced(payload, ours("mark-of-ours")))
         if event is not None:
@@ -228,7 +228,7 @@ def test_our_own_words_alone_are_no_prompt():
         assert HOSTS[host].read(reworded(asked, OURS)) is None, host
 
 
-# What hosts are asked for
+# Hooks installed in hosts
 
 
 @pytest.mark.parametrize("host", RECORDED)
@@ -242,14 +242,14 @@ def test_connect_asks_a_host_for_events_that_are_understood(host: str, tmp_path:
         for event in document.values(document.put(document.start)).get("hooks", {})
     ]
     if host in OUTCOMES:
-        assert bool(asked) == (host not in ("amp", "opencode"))  # plugins of ours ask there
+        assert bool(asked) == (host not in ("amp", "opencode"))  # our plugins handle these
     recorded = {event_name(payload): payload for payload in RECORDED[host]}
     for event in asked:
         told = recorded.get(event) or renamed(PROMPTS[host], event)
         assert HOSTS[host].read(told) is not None, event
 
 
-# What hosts are told
+# Answers to hosts
 
 
 @pytest.mark.parametrize(("host", "payload"), ALL)
@@ -264,7 +264,7 @@ def test_what_a_host_is_told_is_in_its_own_schema(host: str, payload: dict[str, 
 
 @pytest.mark.parametrize("host", RECORDED)
 def test_the_end_of_a_turn_is_told_nothing(host: str):
-    """What Stop is told would keep the agent going."""
+    """Any answer to Stop would keep the agent going."""
     for payload in RECORDED[host]:
         event = HOSTS[host].read(payload)
         if event is not None and event.moment in ("stop", "session_end", "compacted"):

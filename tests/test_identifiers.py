@@ -1,4 +1,4 @@
-"""What a question writes letter for letter."""
+"""The identifiers in a question: names to be matched letter for letter."""
 
 import pytest
 

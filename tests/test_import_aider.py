@@ -1,4 +1,4 @@
-"""Aider's chat histories become episodes; its `aider.io` wrote the one that is read here."""
+"""Aider's chat histories become episodes; the sample was written by aider's own `aider.io`."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Claude Code's transcripts: whose words their lines are, and what of them is left out."""
+"""Claude Code's transcripts: the author of each line, and the lines left out."""
 
 import gzip
 from collections.abc import Iterator

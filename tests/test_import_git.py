@@ -1,4 +1,4 @@
-"""Git history becomes memories of why; real repositories, read by the real git."""
+"""Git history becomes memories of reasons; real repositories, read by the real git."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ class Repository:
         return self.path / ".git" / "objects" / sha[:2] / sha[2:]
 
     def merge(self, text: str, *messages: str, into: str = "main") -> None:
-        """Commit messages on a branch of its own and merge it."""
+        """Commit messages on a separate branch and merge it."""
         self.git("checkout", "-qb", "side", into)
         for number, message in enumerate(messages):
             self.commit(message, f"side{number}.py")
@@ -371,7 +371,7 @@ def _branch(repository: Repository, text: str) -> None:
 
 
 def test_bytes_that_are_no_utf_8_are_replaced(repository):
-    text = b"Sort the caf\xe9 names"  # git itself would mend a commit made by `git commit`
+    text = b"Sort the caf\xe9 names"  # git itself would fix a commit made by `git commit`
     commit = b"commit refs/heads/main\ncommitter Ada <a@x.org> 1788000000 +0000\n"
     commit += b"data %d\n%s\nM 644 inline n\xe9.py\ndata 1\n1\n" % (len(text), text)
     repository.git("fast-import", "--quiet", stdin=commit)

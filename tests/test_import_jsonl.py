@@ -1,4 +1,4 @@
-"""JSON Lines of our own: every line is a memory or an error that says where it is."""
+"""JSON Lines of our own: every line becomes a memory or an error with its position."""
 
 import gzip
 import json

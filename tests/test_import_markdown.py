@@ -1,4 +1,4 @@
-"""Markdown notes become one memory a section, and one a rule."""
+"""Markdown notes become one memory per section, and one per rule."""
 
 from datetime import UTC, date, datetime
 from pathlib import Path

@@ -1,7 +1,7 @@
 """
-Stores that the programs themselves wrote are imported whole; `make importers` installs them.
+Stores written by the programs themselves are imported whole; `make importers` installs them.
 
-Each program writes in an environment of its own; here only its files are read.
+Each program writes in its own environment; only its files are read here.
 """
 
 import json
@@ -89,7 +89,7 @@ def embeddings() -> Iterator[EmbeddingServer]:
 
 
 def program(name: str, home: Path, *words: str, **env: str) -> None:
-    """Run a command of a program's own environment; skip where it is not installed."""
+    """Run a command of a program's own environment; skip if it is not installed."""
     command = PROGRAMS / name / "bin" / words[0]
     if not command.exists():
         pytest.skip(f"{name} is not installed: run `make importers`")
@@ -104,7 +104,7 @@ def program(name: str, home: Path, *words: str, **env: str) -> None:
 
 
 def imported(name: str, place: Path) -> tuple[int, int, int]:
-    """Return the counts of memories found, added and added by a second import."""
+    """Return the counts of memories found, added, and added by a second import."""
     counts = []
     for _ in range(2):
         result = CliRunner().invoke(main, ["import", name, str(place), "--json"])

@@ -1,4 +1,4 @@
-"""Sessions of every host become episodes, once: however often they are read, whoever told them."""
+"""Sessions of every host become episodes, once: however often they are read, by hook or import."""
 
 import json
 import os
@@ -30,7 +30,7 @@ AGENTS = tuple(WRITERS)
 NOTE = f'{frame.OPENING}\n{{"id":"m1","fact":"the port is 7437"}}\n{frame.CLOSING}'
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
 
-# every session is read in its host's own form
+# every session is read in its host's own format
 each_host = pytest.mark.parametrize("agent", AGENTS)
 
 
@@ -51,7 +51,7 @@ def writer(agent: str, **about: Any) -> Writer:
 
 
 def hear(log: EventLog, agent: str, prompt: str, at: int, *after: Any) -> None:
-    """Write down what a live hook told of a prompt, and what came after it."""
+    """Write the events of a live hook: a prompt, and the events after it."""
     for number, body in enumerate((Prompted(prompt=prompt), *after)):
         id_ = new_id(at + number)
         log.append([Event(id_, at + number, body, id_, "shop", SESSION, agent, "agent")])
@@ -118,7 +118,7 @@ def test_a_session_that_grew_adds_only_what_is_new(agent: str, log: EventLog, ho
     transcript.say("docs/clock.md says so.")
     turn(transcript, "Now the same for the logout, please.")
     after = imported(log, agent, transcript.save(host))
-    assert after.counts.known >= before.counts.added - 1  # a half turn's end is told again
+    assert after.counts.known >= before.counts.added - 1  # the end of a half turn is imported again
     first, second, third = episodes(log)
     assert (first.result, third.result) == ("The clock is called at every login now.",) * 2
     assert second.result == "docs/clock.md says so."
@@ -142,7 +142,7 @@ def test_turns_recorded_by_hooks_are_not_imported_twice(
     assert imported(log, agent, host).counts.added == 0
 
 
-# when the second turn of a session began, and its hook was heard: microseconds
+# the start of a session's second turn, and of its hook's event: microseconds
 _BEGAN = {"claude-code": 90, "codex": 100, "gemini": 60, "opencode": 60}
 HEARD = {name: 1_789_981_200_000_000 + at * 1_000_000 for name, at in _BEGAN.items()}
 
@@ -296,20 +296,20 @@ def test_thanks_alone_create_no_episode(tmp_path: Path) -> None:
         assert [episode.state for episode in episodes(log)] == ["active", "open"]
 
 
-# what the user said that lasts
+# lasting statements of the user
 
 RULE = "Use pnpm in this repository, never npm."
 OLD_PORT, NEW_PORT = (f"Our production database runs on port {port}." for port in (5432, 6432))
 
 
 def statements(log: EventLog) -> list[Memory]:
-    """Return the statements that a log tells of, oldest first."""
+    """Return the statements in a log, oldest first."""
     memories = (row for row in fold_events(log.read()).rows.values() if row.kind == STATEMENT)
     return sorted(memories, key=lambda memory: memory.created_at)
 
 
 def write_session(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
-    """Write down a session of some prompts and return where it lies."""
+    """Write a session of some prompts and return its path."""
     transcript = writer(agent, **about)
     for prompt in prompts:
         transcript.ask(prompt)

@@ -1,4 +1,4 @@
-"""What other programs remember is read whole, once, with its times and origins."""
+"""Other programs' memories are read whole, once, with their times and origins."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from store.log import commands
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
 
-# a store, the importer that reads it, and how many memories it holds
+# a store, its importer, and the number of memories in it
 STORES: list[tuple[Callable[[Path], Path], str, int]] = [
     (foreign_stores.claude_memory, "claude-memory", 5),
     (foreign_stores.codex_memory, "codex-memory", 6),
@@ -51,7 +51,7 @@ EVERY = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's home folder with nothing in it, and a working directory outside it."""
+    """An empty home folder of a user, and a working directory outside it."""
     for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
         monkeypatch.delenv(name)
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "GEMINI_CLI_HOME"):
@@ -107,7 +107,7 @@ def test_a_store_is_imported_once_with_its_origin_and_without_secrets(
     assert again["known"] + again["refused"] == many
     for memory in memories(tmp_path):
         metadata = json.loads(memory.metadata)
-        assert memory.source in (name, "markdown")  # instructions are read as Markdown is
+        assert memory.source in (name, "markdown")  # instructions are read as Markdown
         assert metadata.get("imported_id") or metadata.get("path")
     files = [path for path in (tmp_path / "memory").rglob("*") if path.is_file()]
     assert files and not [file for file in files if SECRET.encode() in file.read_bytes()]
@@ -318,7 +318,7 @@ def test_lettas_persona_is_left_out_and_said_so(machine: Path):
     ],
 )
 def test_chats_become_episodes(write, name: str, asked: str, said: str, machine: Path, tmp_path):
-    write(machine)  # in ~/Downloads, where it is looked for
+    write(machine)  # in ~/Downloads, where the importer looks
     payload = answer(name)
     assert (payload["turns"], answer(name)["added"]) == (1, 0)
     with EventLog(tenant(tmp_path / "memory").log) as log:

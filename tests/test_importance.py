@@ -26,7 +26,7 @@ NOW = 1_790_000_000_000_000
 
 pytestmark = [
     pytest.mark.usefixtures("jobs_here"),
-    # what litellm's own values say of themselves in passing
+    # litellm warns about its own values
     pytest.mark.filterwarnings("default"),
 ]
 
@@ -43,7 +43,7 @@ def answer(*words: str) -> dict:
 
 @pytest.fixture
 def rated(log: EventLog) -> EventLog:
-    """Notes of which one was rated well, one badly, one is built upon, one is only recalled."""
+    """Notes: one rated well, one rated badly, one that others rest on, one only recalled."""
     names = ("good", "bad", "base", "often", "given", *(f"n{n:02}" for n in range(35)))
     for name in names:
         importance = 0.5 if name == "given" else None
@@ -93,13 +93,13 @@ def test_without_a_model_importance_follows_ratings_and_dependents(rated: EventL
     result = answer("importance")
     assert (result["job"], result["state"]) == ("importance", "applied") and "model" not in result
     weights = importances(rated)
-    assert weights.keys() == {"good", "bad", "base"}  # not what was only recalled, or given one
+    assert weights.keys() == {"good", "bad", "base"}  # not those only recalled, or with one given
     assert weights["good"] > 0.65 and weights["bad"] < 0.35 and weights["base"] == 0.7
     why = {step["subject"]: step["why"] for step in result["steps"]}
     assert why["base"] == "matters more than it was given: 4 memories that rest on it"
     mnemolog("plans", "undo", result["plan"])
     assert not importances(rated)
-    assert mnemolog("importance").stdout == "nothing to do\n"  # a person said no
+    assert mnemolog("importance").stdout == "nothing to do\n"  # a person declined
 
 
 def test_derived_memories_do_not_raise_importance(log: EventLog):
@@ -142,7 +142,7 @@ def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, se
     assert 0 < plan.body.cost_usd <= estimated.usd_at_most and 240 <= estimated.tokens
     assert sum(call.cost_usd for call in calls(rated)) == pytest.approx(plan.body.cost_usd)
     weights = importances(rated)
-    assert weights["n17"] == 0.9  # the third of the second twenty, where `given` is not asked of
+    assert weights["n17"] == 0.9  # the third of the second twenty, without `given`
     output = mnemolog("plans", "show", plan.id).stdout
     assert "openai/gpt-5-mini: 240 tokens, $0.0001" in output
     assert "n17: matters more than it was given: openai/gpt-5-mini says 0.9" in output
@@ -151,7 +151,7 @@ def test_with_a_model_it_says_what_matters_and_is_asked_once(rated: EventLog, se
     assert len(server.asked) == 2
     commands.revise(rated, "n17", Revised(content="What is known of the pump, mended"), NOW)
     assert run(find_job("importance"), config.load(), "default", NOW, apply=True) is None
-    assert len(server.asked) == 3  # the twenty that one of is another
+    assert len(server.asked) == 3  # the batch with the changed note
 
 
 def test_a_budget_that_ends_in_the_middle_keeps_what_was_done(

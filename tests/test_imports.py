@@ -1,4 +1,4 @@
-"""What the hot path must not load: the libraries of the jobs cost seconds and hundreds of MB."""
+"""Modules that the hot path must not load: the jobs' libraries cost seconds and hundreds of MB."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ SLOW = {
 
 
 def loaded(statement: str, cwd: Path) -> set[str]:
-    """Return the modules that a fresh interpreter holds after a statement."""
+    """Return the modules loaded in a fresh interpreter after a statement."""
     report = "import sys; print(*sys.modules)"
     completed = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", f"{statement}\n{report}"],
@@ -45,7 +45,7 @@ def test_the_server_starts_without_the_libraries_of_the_jobs(module: str, tmp_pa
 
 
 def test_a_server_loads_few_dataclasses(tmp_path: Path):
-    """Python writes and compiles each method of one: as structs the same values cost a tenth."""
+    """Python generates and compiles each method of a dataclass: a struct costs a tenth."""
     counts = """
 import dataclasses
 define, modules = dataclasses._process_class, []

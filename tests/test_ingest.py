@@ -66,7 +66,7 @@ def clock() -> int:
     return NOW
 
 
-# What is accepted
+# Accepting batches
 
 
 def test_a_queue_that_was_never_used_has_no_file(queue: Queue):
@@ -155,7 +155,7 @@ def test_a_job_of_a_clock_that_was_wrong_does_not_wait_for_that_moment(queue: Qu
     job = accept(queue, at=NOW + years)
     lease = leased(queue, now=NOW + years)
     assert lease.job.id == job.id
-    again = leased(queue, "another", NOW)  # the clock is right again, and whoever had it is gone
+    again = leased(queue, "another", NOW)  # the clock is right again, and the first worker is gone
     assert again.job.id == job.id
     assert queue.fail(again, "the disk was full", NOW + years, 0.0)
     assert leased(queue, now=NOW).job.id == job.id
@@ -178,7 +178,7 @@ def test_another_programs_file_is_left_alone(queue: Queue, tenant: Tenant):
         accept(other)
 
 
-# What is recorded
+# Recording
 
 
 def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
@@ -209,7 +209,7 @@ def test_a_job_that_broke_off_anywhere_goes_on_and_adds_nothing_twice(
 ):
     accept(queue, count=STEP * 3)
     broken = leased(queue)
-    log.append([event for _, event in broken.left[:place]])  # and the queue was never told
+    log.append([event for _, event in broken.left[:place]])  # and the queue did not hear of it
     record_lease(queue, log, leased(queue, "next", NOW + LEASE_US), clock)
     assert set(texts(log).values()) == {1}
     assert log.head() == STEP * 3

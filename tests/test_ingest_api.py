@@ -1,4 +1,4 @@
-"""Batches over HTTP, the worker behind them, whether the server is ready and what it counted."""
+"""Batches over HTTP, the worker behind them, readiness and metrics."""
 
 import re
 import subprocess
@@ -42,7 +42,7 @@ Client = FlaskClient
 
 @pytest.fixture
 def tenants(home: Path, log: EventLog) -> Iterator[OpenTenants]:
-    """Open tenants whose worker does nothing by itself: a test calls `ingest.turn`."""
+    """Open tenants whose worker is idle: a test calls `ingest.turn`."""
     opened = OpenTenants(Settings(home))
     yield opened
     opened.close()
@@ -211,7 +211,7 @@ def test_jobs_are_listed_page_by_page_and_new_ones_move_none(client: Client):
 def running(
     home: Path, log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., OpenTenants]]:
-    """Start open tenants whose worker looks often."""
+    """Start open tenants whose worker polls often."""
     monkeypatch.setattr(worker, "LOOK_S", 0.01)
     monkeypatch.setattr(open_tenants, "IDLE_S", 0.0)
     started: list[OpenTenants] = []
@@ -227,7 +227,7 @@ def running(
 
 
 def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
-    """Accept a batch as another process does."""
+    """Accept a batch as another process would."""
     from store.home.instants import new_id
     from store.ingest import batch
     from store.log.commands import Draft
@@ -346,7 +346,7 @@ def test_a_model_is_asked_only_where_the_job_may_run_by_itself(
     assert ["--no-model" in words for words in commands_] == [True, False]
 
 
-# Ready, and counted
+# Readiness and metrics
 
 
 def test_it_is_ready_when_its_threads_run_and_the_log_can_be_written(
@@ -371,8 +371,8 @@ SAMPLE = re.compile(
 
 
 def metrics(client: Client) -> dict[str, float]:
-    """Return every sample, having held the text to the format: each metric is told of once, with
-    its kind, before its samples, which stand together.
+    """Return every sample, after checking the format: each metric is declared once, with its kind,
+    before its samples, which stand together.
     """
     answer = get(client, "/metrics")
     assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
@@ -503,11 +503,11 @@ def test_decoders_are_compiled_before_the_first_request(
     assert job(client, accepted_job["id"])["state"] == "done"
 
 
-# Whose it is, and what is sent
+# Tenants of a request, and its body
 
 
 def shown_by(client: Client, token: str, path: str, body: object | None = None) -> Any:
-    """Ask with a token of a tenant: a POST where there is a body."""
+    """Send a request with a tenant's token: a POST if there is a body."""
     headers = {"Host": "127.0.0.1", "Authorization": f"Bearer {token}"}
     if body is None:
         return client.get(path, headers=headers)

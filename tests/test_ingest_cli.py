@@ -1,4 +1,4 @@
-"""`mnemolog ingest`: files in, jobs listed, dead ones tried again."""
+"""`mnemolog ingest`: files queued, jobs listed, dead ones tried again."""
 
 import json
 from collections.abc import Callable

@@ -1,6 +1,4 @@
-"""
-kill -9 while batches are accepted and recorded: every 202 is in the log in the end, exactly once.
-"""
+"""kill -9 while batches are accepted and recorded: every 202 ends up in the log exactly once."""
 
 import os
 import random
@@ -23,13 +21,13 @@ from store.log.event_log import EventLog
 
 KILLS = 5  # `make torture` does it a hundred times, with more at once
 CLIENTS = 4
-ITEMS = 130  # more than a step, so that a kill falls between two of them too
+ITEMS = 130  # more than a step, so that a kill may also fall between two of them
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9")
 
 
 class Client:
-    """Sends one batch after the other; what was accepted is noted with all its texts."""
+    """A client that sends one batch after another, and keeps the texts of the accepted jobs."""
 
     def __init__(self, name: str) -> None:
         self.name, self.numbers = name, count()

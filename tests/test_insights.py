@@ -1,4 +1,4 @@
-"""Insights in recall: they give way to what they were made of, and weigh on nothing else."""
+"""Insights in recall: they give way to their sources, and affect no other memory."""
 
 from itertools import product
 
@@ -40,7 +40,7 @@ SOURCES = ("stock", "orders", "test")
 
 
 class Notes:
-    """A memory with an insight over some of it, asked from a build or from the tail."""
+    """A memory with an insight over some of its notes, queried from a build or from the tail."""
 
     def __init__(self, tenant: Tenant, log: EventLog, *, is_built: bool) -> None:
         self.tenant, self.log, self.is_built = tenant, log, is_built
@@ -56,7 +56,7 @@ class Notes:
         of: tuple[str, ...] = SOURCES,
         tags: tuple[str, ...] = (),
     ) -> str:
-        """Let a job make an insight, as a plan that is applied; return the plan's id."""
+        """Have a job make an insight, as an applied plan; return the plan's id."""
         fields = {"kind": "insight", "insight_type": "cluster", "source_ids": of, "tags": tags}
         draft = Draft(id=id_, content=said, **fields)
         plan_steps = (steps.record(draft, Made(job="reflect"), NOW, "they are alike"),)

@@ -1,4 +1,4 @@
-"""What holds in a project, written into the file that its agents read."""
+"""A project's standing memories, written into the file that its agents read."""
 
 import html
 from pathlib import Path

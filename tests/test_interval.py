@@ -1,4 +1,4 @@
-"""Which time a question speaks of, as one asks on Friday, 17 November 2023."""
+"""The time that a question refers to, asked on Friday, 17 November 2023."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ def us(moment: datetime) -> int:
 
 
 def days(text: str, language: str | None = "en") -> str | None:
-    """Return first and last day as text."""
+    """Return the first and the last day as text."""
     span = interval(text, us(FRIDAY), language)
     if span is None:
         return None

@@ -1,4 +1,4 @@
-"""Nothing of one tenant shows in another, and nothing of one project in another's answers."""
+"""No tenant's data shows in another tenant, and no project's in another's answers."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from store.maintenance.build import rebuild
 NOW = 1_800_000_000_000_000
 MODES = ("auto", "lexical", "vector", "entity")
 OURS = {"Host": "127.0.0.1", "Authorization": "Bearer secret"}
-# the same subject, words and entity for all, and a word of its own for each
+# the same subject, words and entity for all, plus a distinct word for each
 TEXT = "`src/vault.py` rotates the signing key weekly, says {owner}"
 QUERY = "how does src/vault.py rotate the signing key"
 OWNERS = {
@@ -34,7 +34,7 @@ OWNERS = {
 def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FlaskClient]:
-    """Two tenants, each with a memory for each project, all about the same."""
+    """Two tenants, each with a memory for each project, all on one subject."""
     home = tmp_path_factory.mktemp("home")
     for name in ("first", "second"):
         EventLog(tenants.tenant(home, name).log, create=True).close()
@@ -58,7 +58,7 @@ def post(client: FlaskClient, path: str, body: object) -> Any:
 
 
 def owners_in(client: FlaskClient, query: str, **choices: object) -> set[str]:
-    """Return whose word stands anywhere in an answer, explanation included."""
+    """Return the owners whose word occurs anywhere in an answer, explanation included."""
     body = {"query": query, "explain": True, "min_confidence": 0.0, "top_k": 50, **choices}
     answer = post(client, "/v1/recall", body)
     assert answer.status_code == 200

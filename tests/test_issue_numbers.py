@@ -1,4 +1,4 @@
-"""The number of an issue or a pull request finds what names it, however alike others are."""
+"""The number of an issue or a pull request finds the memories that name it, among similar ones."""
 
 from pathlib import Path
 

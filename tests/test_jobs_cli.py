@@ -1,4 +1,4 @@
-"""`mnemolog jobs`: what is on, what was proposed last, what it cost; and jobs run from there."""
+"""`mnemolog jobs`: enabled jobs, latest proposals, costs, and running jobs from there."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def job(payload: dict[str, object], name: str) -> dict[str, object]:
 
 @pytest.fixture
 def proposed(built) -> plans.Plan:
-    """A plan of distill that waits, and what the model was paid for it."""
+    """A pending plan of distill with the cost of its model."""
     draft = Draft(id="made", content="Made of m00", source_ids=("m00",))
     step = steps.record(draft, Made(job="distill"), NOW, "it was said")
     body = Planned(job="distill", watermark=built.log.head(), steps=(step,), cost_usd=0.25)

@@ -1,4 +1,4 @@
-"""Recalls are judged by what was done after them, bounded, and undone without a trace."""
+"""Recalls are judged by the events after them, within bounds, and undone without a trace."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,7 +36,7 @@ NOTES = {
 
 @pytest.fixture
 def session(log: EventLog) -> Callable[..., str]:
-    """Recall memories in a session and do something after; return the receipt's id."""
+    """Recall memories in a session and do something afterwards; return the receipt's id."""
     for id_, text in NOTES.items():
         commands.record(log, Draft(id=id_, content=text), NOW)
 
@@ -57,7 +57,7 @@ def session(log: EventLog) -> Callable[..., str]:
 
 @pytest.fixture
 def context(home: Path, session) -> Callable[..., Context]:
-    """Open the memory for a job, at some moment."""
+    """Open the memory for a job, at a given moment."""
 
     def open_(now: int = LATER) -> Iterator[Context]:
         with open_memory(Settings(home), "default", now) as context_:
@@ -177,7 +177,7 @@ def test_judgments_are_a_plan_that_can_be_undone(log, session, context):
     assert plan.state == "applied" and pending(log, NOW, LATER) == []
     plans.undo(log, plan.id, LATER)
     assert log.undone_ids(log.head()) == set(plan.events)
-    assert write_plan(find_job("judge"), context(), apply=True) is None  # a person did not want it
+    assert write_plan(find_job("judge"), context(), apply=True) is None  # a person declined it
     assert recall in {event.subject for event in log.job_events(("judged",))}
 
 

@@ -1,4 +1,4 @@
-"""Known time: a memory answers as it was known at a time, an event or a commit."""
+"""Known time: recall answers as of a time, an event or a commit."""
 
 import subprocess
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def session(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 @dataclass(frozen=True)
 class Asked:
-    """A recall as it was answered: from which event, when, and under which number it is kept."""
+    """A past recall: the log's last event, its time, and the sequence number of its receipt."""
 
     watermark: int
     at: int
@@ -97,7 +97,7 @@ def test_each_week_of_a_month_is_recalled_as_it_was_answered_then(session: Sessi
             commands.revise(session.log, "m0-0", change, session.at)
         if week == 2:
             build(session)
-        ask(session, "upload limit", top_k=1, profile="match")  # says nothing of the settings
+        ask(session, "upload limit", top_k=1, profile="match")  # with its own options
         choices = Choices() if week < 2 else Choices(top_k=3, profile="wal", min_confidence=0.2)
         weeks.append(ask(session, question, choices))
         if week != 2:

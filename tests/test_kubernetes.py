@@ -1,4 +1,4 @@
-"""What `deploy` has for Kubernetes: it fits the server, nginx's file and Kubernetes' schemas."""
+"""The Kubernetes files in `deploy` fit the server, nginx's file and Kubernetes' schemas."""
 
 import re
 import subprocess
@@ -67,7 +67,7 @@ def test_a_home_has_one_writer_on_a_volume_of_its_own(pod: Any):
     [home] = [
         variable["value"] for variable in server["env"] if variable["name"] == "MNEMOLOG_HOME"
     ]
-    # below the volume, whose own folder the group may read
+    # below the volume, because the group may read the volume's own folder
     assert home.startswith(f"{mounts[claim['metadata']['name']]}/")
     assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
 
@@ -120,7 +120,7 @@ def test_its_probes_ask_what_the_server_answers(pod: Any, start: Start):
 
 
 def probe(words: list[str], server: Server) -> int:
-    """Run a probe against a server; return how it ends."""
+    """Run a probe against a server; return its exit code."""
     command = [word.replace(f":{Choices().port}/", f":{server.port}/") for word in words]
     completed = subprocess.run([sys.executable, *command], capture_output=True, timeout=60)
     return completed.returncode

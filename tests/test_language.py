@@ -1,4 +1,4 @@
-"""Which language a question is in, where its words make that plain."""
+"""The language of a question, if its words make it plain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A repository of over five thousand commits, imported, built and asked ten questions."""
+"""A repository of over five thousand commits, imported, built and queried with ten questions."""
 
 import random
 import subprocess
@@ -20,7 +20,7 @@ from store.maintenance import build
 NOW = 1_790_000_000_000_000
 COMMITS = 5_200
 
-# what somebody will want back one day: the question, and the commit that answers it
+# questions that somebody will ask one day, and the commit that answers each
 WORTH_ASKING = {
     "why did we drop Redis for sessions?": (
         "Keep sessions in PostgreSQL instead of Redis",

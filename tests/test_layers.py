@@ -1,5 +1,5 @@
 """
-Who may import what (ARCHITECTURE.md, "Rules"), read from the syntax trees; nothing is imported.
+The allowed imports (ARCHITECTURE.md, "Rules"), read from the syntax trees; nothing is imported.
 """
 
 import ast
@@ -15,14 +15,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = ("store", "serve", "pipelines")
-# Each hands the environment on, to a process it starts, `config.load` or litellm; none reads a
+# Each passes the environment on, to a child process, `config.load` or litellm; none reads a
 # setting.
 HAND_THE_ENVIRONMENT_ON = {
     "store/embedders/remote.py",
     "serve/server/processes.py",
     "serve/unserved.py",
-    "serve/client.py",  # imports nothing of ours: it takes MNEMOLOG_HOME itself
-    "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
+    "serve/client.py",  # imports nothing of ours: it reads MNEMOLOG_HOME itself
+    "serve/mcp_bridge.py",  # likewise, and MNEMOLOG_OFF
     "serve/program/mnemolog/connection.py",
     "serve/cli/environment.py",
     "serve/cli/__init__.py",  # NO_COLOR, as every program does
@@ -36,7 +36,7 @@ HAND_THE_ENVIRONMENT_ON = {
 
 @dataclass(frozen=True)
 class Imported:
-    """One import: in which file, of what, whether it runs when the file is imported, and ever."""
+    """An import: its file and module, whether importing the file runs it, and whether for types."""
 
     file: str
     module: str
@@ -74,7 +74,7 @@ def imports() -> tuple[Imported, ...]:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Look for no garbage among a million nodes, and keep none of them after these tests."""
+    """Keep the garbage collector off a million nodes, and release them after these tests."""
     gc.disable()
     yield
     nodes.cache_clear()
@@ -94,7 +94,7 @@ def _imports(file: str, node: ast.AST, *, at_import: bool, for_types: bool) -> I
     only_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
-            continue  # holds no import
+            continue  # contains no import
         runs = at_import and not inside and not only_for_types
         typed = for_types or only_for_types
         yield from _imports(file, child, at_import=runs, for_types=typed)
@@ -105,13 +105,13 @@ def breaking(is_wrong: Callable[[Imported], bool]) -> list[str]:
 
 
 def room(file: str) -> str:
-    """Return the folder of a file; the file itself where it lies loose in its layer."""
+    """Return the folder of a file; the file itself if it lies directly in its layer."""
     folder = file.rpartition("/")[0]
     return file if folder in LAYERS else folder
 
 
 def file_of(module: str) -> str | None:
-    """Return the file a module, or a name of one, is defined in; None for what is not ours."""
+    """Return the file that defines a module, or a name of one; None for other packages."""
     for name in (module, module.rpartition(".")[0]):
         path = name.replace(".", "/")
         if name.startswith("mnemolog"):
@@ -289,9 +289,9 @@ def test_dagster_sees_annotations_as_classes():
     )
 
 
-# each makes a program of bytes that somebody else may have written
+# each can run code from bytes that somebody else may have written
 UNPICKLING = set("pickle cPickle _pickle dill cloudpickle shelve marshal joblib".split())
-# of yaml what makes nothing but plain values; `load` would make anything
+# the parts of yaml that create only plain values; `load` would create anything
 PLAIN_YAML = {"safe_load", "safe_dump", "parse", "SafeLoader", "AliasEvent", "YAMLError"}
 RUNNING = {"eval", "exec", "compile", "__import__"}
 

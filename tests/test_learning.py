@@ -1,4 +1,4 @@
-"""What jobs learn never makes recall worse: the check set, asked before and after them."""
+"""Learning jobs never make recall worse: the check set, asked before and after them."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def test_recall_of_the_check_set_is_what_it_was_or_better(
 ):
     import learning
 
-    # its notes were written to differ: only who looks for likeness too hard finds any
+    # its notes differ on purpose: only a job with too low thresholds finds similar ones
     monkeypatch.setattr(findings, "LEAST_LETTERS", 0.2)
     monkeypatch.setattr(findings, "SMALLEST", 2)
     monkeypatch.setattr(generated_text, "OWN", 99)

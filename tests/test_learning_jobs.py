@@ -1,6 +1,6 @@
 """
-The jobs that learn, run by Dagster: a plan each, careful ones wait, what is shown is what happened,
-and a run that was killed holds nobody up.
+The learning jobs, run by Dagster: a plan each, careful ones wait, the shown results are true, and a
+killed run blocks nobody.
 """
 
 import sys
@@ -30,11 +30,11 @@ from store.log.events import Event
 from store.plans import job_catalog, plans, steps
 
 NOW = 1_790_000_000_000_000
-TOLD: list[str] = []  # which jobs ran, in order
+TOLD: list[str] = []  # the jobs that ran, in order
 
 
 def archiving(most: int) -> Callable[[Context], Proposal]:
-    """Return a job that puts away the first memories, and notes one down that they made."""
+    """Return a job that archives the first memories, and records a note made from them."""
 
     def propose(context: Context) -> Proposal:
         TOLD.append("archive")
@@ -61,7 +61,7 @@ def idle(context: Context) -> Proposal:
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Let these be the jobs there are."""
+    """Replace the list of jobs."""
     monkeypatch.setattr(jobs, "JOBS", {})
     TOLD.clear()
 
@@ -79,7 +79,7 @@ def settings(built, home) -> Settings:
 
 @contextmanager
 def ran(settings: Settings, name: str) -> Iterator[dg.ExecuteInProcessResult]:
-    """Give the result of a run on an instance that is gone after."""
+    """Yield the result of a run on a temporary instance."""
     loggers = {"console": in_process.logger(lambda event: None)}
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("tenants", ["default"])
@@ -295,7 +295,7 @@ learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)
 
 def test_a_killed_run_gives_its_place_back(register, settings, built, child, monkeypatch):
     settings_file = dagster_home.prepare_home(settings) / "dagster.yaml"
-    # counted by step, as somebody may set it: then a killed run keeps its place in the pool
+    # counted by step, a possible setting: then a killed run keeps its place in the pool
     text = settings_file.read_text().replace("granularity: run", "granularity: op")
     settings_file.write_text(text)
     process = child(KILLED, settings.home)
@@ -304,7 +304,7 @@ def test_a_killed_run_gives_its_place_back(register, settings, built, child, mon
     with dagster_home.instance(settings) as instance:
         (run,) = instance.get_runs()
         look(settings, instance)
-        assert not instance.get_run_by_id(run.run_id).is_finished  # it lives
+        assert not instance.get_run_by_id(run.run_id).is_finished  # it is alive
         process.kill()
         process.wait()
         assert instance.event_log_storage.get_concurrency_run_ids() == {run.run_id}

@@ -1,4 +1,4 @@
-"""Lessons from a correction to their impact: drafts, counts, intervals, and what people see."""
+"""Lessons from a correction to their impact: drafts, counts, intervals, and the output."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a command line calls, however it is put, and what a command is for."""
+"""The programs that a command line calls, in any notation, and the purpose of a command."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a rule's words forbid, want, and when they matter."""
+"""The acts that a rule's words forbid or demand, and the occasions for them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Every door refuses what is too large for a memory, says the limit, and writes nothing."""
+"""Every door refuses oversized input for a memory, names the limit, and writes nothing."""
 
 import json
 from pathlib import Path

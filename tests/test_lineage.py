@@ -1,4 +1,4 @@
-"""Lineage both ways: sources, models and costs above, what was made of it and recalls below."""
+"""Lineage both ways: sources, models and costs above, derived memories and recalls below."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def recalled(query: str, *ids: str) -> Event:
 
 @pytest.fixture
 def lived(built):
-    """An action and a note of it; a lesson made of both, a rule made of that; three recalls."""
+    """An action and a note of it; a lesson from both, a rule from that; three recalls."""
     act = Event("act1", NOW, Acted(tool="Bash", command="make"), "act1", None, "s-1", "codex")
     built.log.append([act])
     commands.record(built.log, Draft(id="note", content="The build fails without a lock"), NOW)

@@ -1,4 +1,4 @@
-"""A list of memories is what a look at each of them would give, page after page."""
+"""A list of memories equals a check of each single memory, page after page."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,7 +22,7 @@ HOUR = 3_600_000_000
 
 @pytest.fixture
 def changed(built: Built) -> Built:
-    """What is built, and changes of each sort that no build has seen."""
+    """The built memory, with changes of each kind since the build."""
     log = built.log
     fresh = [
         Draft(
@@ -183,7 +183,7 @@ def test_words_of_a_forgotten_memory_find_nothing(view: View):
 
 
 def walked_while(changed: Built, listing: Listing, write: Callable[[int], object]) -> list[str]:
-    """Return the ids on the pages of a list, something written after each page."""
+    """Return the ids on the pages of a list, with a write after each page."""
     reader = Reader(changed.tenant, changed.log, changed.embedder)
     ids: list[str] = []
     after: Position | None = None
@@ -207,7 +207,7 @@ def test_writes_between_pages_repeat_or_skip_no_memory(changed: Built, sort: str
 
     def write(turn: int) -> None:
         log = changed.log
-        for back in (0, turn, 40):  # before, at and behind where the list is
+        for back in (0, turn, 40):  # before, at and behind the list's position
             note = f"written {turn} {back} h back"
             at = moment(NOW - back * HOUR)
             commands.record(log, Draft(content=note, created_at=at), NOW + turn)
@@ -229,7 +229,7 @@ def test_a_changed_memory_moves_to_the_end_when_sorted_by_update(changed: Built)
         before = [memory.id for memory in page(view, listing, 200).memories]
 
     def write(turn: int) -> None:
-        if turn == 2:  # one that was listed and one that was not
+        if turn == 2:  # one already listed and one not yet
             for id_ in (before[0], before[-1]):
                 commands.revise(changed.log, id_, Revised(importance=0.1), LATER)
 
@@ -239,7 +239,7 @@ def test_a_changed_memory_moves_to_the_end_when_sorted_by_update(changed: Built)
     assert [id_ for id_ in before if ids.count(id_) == 2] == [before[0]]
 
 
-# What is shown
+# Displayed fields
 
 
 def test_a_listed_memory_has_the_fields_of_sorting_and_filtering(view: View):

@@ -1,4 +1,4 @@
-"""The bench of real lives finds labelled sentences by digest, and counts what is kept."""
+"""The bench of real lives finds labelled sentences by digest, and counts the kept statements."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def test_histories_are_taken_from_any_commit(tmp_path: Path) -> None:
 
 
 def test_labels_hold_pointers_and_no_text() -> None:
-    """No life that the classifier learns from is one that it is judged on."""
+    """The classifier is judged on no life that it learns from."""
     kinds = {*lives.KINDS, *(f"{kind}?" for kind in lives.KINDS), "none"}
     names = {}
     for path, most in ((lives.FITTED, 100), (lives.HELD_OUT, 12)):

@@ -1,4 +1,4 @@
-"""The seam to language models: every way a server can be ill, the budget, and what leaves us."""
+"""The interface to language models: every fault of a server, the budget, and the data sent out."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.text.frame import CLOSING, OPENING
 
-# what litellm's own values say of themselves in passing
+# litellm warns about its own values
 pytestmark = pytest.mark.filterwarnings("default")
 
 KEY = "sk-proj-q8Zt4LmX2vN7cR5bW1yK9dF3hJ6gA0sE"
@@ -35,7 +35,7 @@ DAY = 86_400_000_000
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the tests ask for."""
+    """The answer that the tests ask for."""
 
     subject: str
     weight: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -55,7 +55,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 @pytest.fixture
 def client(server: ModelServer, log: EventLog, home: Path, clock) -> Callable[..., Client]:
-    """Make a client of the server; what it slept and noted are its `slept` and `noted`."""
+    """Make a client of the server; its pauses and notices are in `slept` and `noted`."""
 
     def made(log: EventLog = log, **limits: object) -> Client:
         values = {"cheap": "openai/gpt-5-mini", "api_base": server.url, "timeout_s": 5.0} | limits
@@ -97,7 +97,7 @@ def test_a_model_is_held_to_a_strict_schema(client, server):
     assert request.schema["additionalProperties"] is False
     assert request.schema["required"] == ["subject", "weight"]
     assert request.body["response_format"]["json_schema"]["strict"] is True
-    assert '"weight"' in request.instructions  # for those that know no schemas
+    assert '"weight"' in request.instructions  # for models that know no schemas
 
 
 class Leaf(msgspec.Struct, tag="leaf"):

@@ -1,4 +1,4 @@
-"""What the event log promises: order, all or none, no loss, no secrets, nothing ever changed."""
+"""The promises of the event log: order, all or none, no loss, no secrets, no changes."""
 
 import os
 import random
@@ -35,7 +35,7 @@ from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, build_checked, digest
 
 NOW = 1_790_000_000_000_000
-TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner reports it as a leak
 
 Child = Callable[..., "Popen[str]"]
 
@@ -148,7 +148,7 @@ def test_numbers_stay_unbroken_whatever_is_refused(
 
 
 def test_four_processes_append_at_once_and_lose_nothing(tmp_path: Path, child: Child):
-    path = tmp_path / "new" / "log.sqlite"  # the first of them makes it
+    path = tmp_path / "new" / "log.sqlite"  # the first of them creates it
     writers = [child(APPENDS, path, name, 200) for name in "abcd"]
     for writer in writers:
         output, _ = writer.communicate("")
@@ -189,7 +189,7 @@ def test_acknowledged_events_survive_kill_9(tmp_path: Path, child: Child):
 
 
 def test_a_commit_is_synced_before_it_is_acknowledged(log: EventLog):
-    # kill -9 cannot show it, only a power loss: FULL is 2, and the log is in WAL mode
+    # kill -9 cannot test it, only a power loss: FULL is 2, and the log is in WAL mode
     assert log._connections.writer.pragma("synchronous") == 2
     assert log._connections.writer.pragma("journal_mode") == "wal"
 
@@ -319,7 +319,7 @@ def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):
             with EventLog(path) as log:
                 assert integrity.problems(log) or list(log.read()) == before, f"byte {place}"
         except MnemologError:
-            pass  # it does not even open: found
+            pass  # opening it already fails: found
         for extra in tmp_path.glob("log.sqlite-*"):
             extra.unlink()
 
@@ -362,7 +362,7 @@ def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(l
     plain.close()
 
 
-# What is checked where it is written
+# Checks on writing
 
 
 def test_events_whose_check_objects_are_not_written(log: EventLog):

@@ -1,4 +1,4 @@
-"""What the log says when the disk, another process or another program stands in the way."""
+"""The log's errors when the disk, another process or another program stands in the way."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What was acknowledged and is gone is noticed and named, and its numbers are not given again."""
+"""Acknowledged events that vanish are detected and named, and their numbers are not reused."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def older(path: Path) -> Path:
-    """A log whose file is an older copy: it holds a and b of a to e."""
+    """A log replaced by an older copy, with only a and b of the events a to e."""
     filled(path, "a", "b")
     shutil.copy(path, path.with_name("copy"))
     filled(path, "c", "d", "e")

@@ -1,4 +1,4 @@
-"""`make soak` takes part in everything without a wrong answer, and sees whatever grows."""
+"""`make soak` exercises everything without a wrong answer, and detects anything that grows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import what the script takes from the benchmarks by its name."""
+    """Import the script's parts of the benchmarks by their names."""
     monkeypatch.syspath_prepend(BENCH)
 
 

@@ -1,4 +1,4 @@
-"""A manifest is current or it is not; what a kept one names is never dropped."""
+"""A manifest is either current or not; files named by a kept manifest are never dropped."""
 
 import json
 
@@ -16,7 +16,7 @@ NOW = 1_790_000_000_000_000
 
 
 def candidate(tenant: Tenant, watermark: int, path: str = "") -> Manifest:
-    """Return a manifest of one snapshot, whose file there is."""
+    """Return a manifest of one snapshot and write the snapshot's file."""
     path = path or f"memories/memories-{watermark}.arrow"
     (tenant.snapshots / path).parent.mkdir(parents=True, exist_ok=True)
     (tenant.snapshots / path).write_bytes(b"x" * watermark)

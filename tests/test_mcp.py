@@ -1,4 +1,4 @@
-"""The MCP endpoint: both eras, what is refused and how, and what real hosts sent."""
+"""The MCP endpoint: both protocol eras, refusals, and messages recorded from real hosts."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def client(tmp_path: Path) -> Iterator[FlaskClient]:
         yield app.test_client()
 
 
-# What real hosts sent
+# Messages recorded from real hosts
 
 
 @pytest.mark.parametrize("recorded", RECORDED)
@@ -122,7 +122,7 @@ def test_the_request_guard_covers_mcp(client: FlaskClient):
         assert client.post("/mcp", json=body, headers=OURS | wrong).status_code == status
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_resource_that_is_not_there_is_named(client: FlaskClient):
     assert error(legacy(client, "resources/read", uri="http://elsewhere")) == (200, -32002)
 
 
-# Streams, shown with the fixture: none of our own tools has anything to say on its way
+# Streams, tested with the fixture: none of our own tools streams
 
 
 def streamed(client: FlaskClient, **params: object) -> list[dict]:

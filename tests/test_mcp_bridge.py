@@ -70,14 +70,14 @@ class Pipe:
         return answer["result"]["structuredContent"]
 
     def end(self) -> list[dict[str, Any]]:
-        """Close the pipe; return what came before the bridge ended, which it must do well."""
+        """Close the pipe, check that the bridge exits cleanly and return its remaining messages."""
         out, err = self.process.communicate(timeout=LATEST_S)
         assert (self.process.returncode, err) == (0, "")
         return [json.loads(line) for line in out.splitlines()]
 
 
 class Recorder(BaseHTTPRequestHandler):
-    """A server that keeps the headers it was sent and answers with what it was told."""
+    """A server that records the headers of each request and returns a fixed answer."""
 
     answer = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
     kind = "application/json"
@@ -98,7 +98,7 @@ class Recorder(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def recorder(home: Path) -> Iterator[ThreadingHTTPServer]:
-    """Be the server of the home."""
+    """Run a `Recorder` as the home's server."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Recorder)
     server.seen = []
     registry = Server(os.getpid(), server.server_port, 0, "")

@@ -1,8 +1,8 @@
 """
 The official conformance suite and the Inspector against our endpoint: `make mcp-conformance`.
 
-They need Node 22 and are installed into `.node` by that target, as in CI; where they are not, these
-tests are skipped and say so.
+Both need Node 22 and are installed into `.node` by that target, as in CI; if they are missing,
+these tests are skipped with that reason.
 """
 
 import json

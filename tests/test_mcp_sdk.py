@@ -36,7 +36,7 @@ def server(home: Path) -> Iterator[None]:
 
 @asynccontextmanager
 async def connected(home: Path, way: str, era: str) -> AsyncIterator[Client]:
-    """Give a client of the SDK, which checks what it is told against the protocol's schemas."""
+    """Yield an SDK client, which validates the answers against the protocol's schemas."""
     if way == "stdio":
         words = ["-I", "-S", str(BRIDGE), "--home", str(home)]
         command = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
@@ -53,7 +53,7 @@ async def connected(home: Path, way: str, era: str) -> AsyncIterator[Client]:
 
 
 async def session(client: Client) -> dict[str, Any]:
-    """Use all there is; return what a client of any way and era must see alike."""
+    """Use every feature; return the facts that must be equal for every transport and era."""
     tools = (await client.list_tools()).tools
     id_ = (await called(client, "remember", text=RULE, kind="preference", tags=["npm"]))["id"]
     resource = (await client.list_resources()).resources[0]
@@ -110,7 +110,7 @@ def test_the_official_client_sees_the_same_in_every_era(home: Path, way: str):
     async def seen(era: str) -> dict[str, Any]:
         async with connected(home, way, era) as client:
             assert client.protocol_version == ERAS[era]
-            if era != "2026-07-28":  # pinned to a version it asks for nothing before the first call
+            if era != "2026-07-28":  # a pinned client sends no request before the first call
                 assert "long-term memory" in client.instructions
             return await session(client)
 

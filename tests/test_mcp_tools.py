@@ -55,7 +55,7 @@ def called(client: FlaskClient, name: str, headers: dict[str, str] | None = None
 def call_tool(
     client: FlaskClient, name: str, headers: dict[str, str] | None = None, **arguments: Any
 ):
-    """Return the values a tool gives, having seen that it could do what was asked."""
+    """Return the structured result of a tool call that succeeds."""
     result = called(client, name, headers, **arguments)
     assert not result.get("isError"), result
     return result["structuredContent"]
@@ -76,7 +76,7 @@ def listed(client: FlaskClient) -> dict[str, dict]:
     return {tool["name"]: tool for tool in tools}
 
 
-# What is listed
+# The list of tools
 
 
 def test_episodes_are_recalled_by_kind(client: FlaskClient):
@@ -86,7 +86,7 @@ def test_episodes_are_recalled_by_kind(client: FlaskClient):
 
 
 def characters(tools: Iterable[dict]) -> int:
-    """Return the number of characters of tools that a host puts before its model."""
+    """Return the number of characters of the tool definitions that a host gives its model."""
     fields = ("name", "description", "inputSchema")
     listed = [{name: tool[name] for name in fields} for tool in tools]
     return sum(len(json.dumps(tool, separators=(",", ":"))) for tool in listed)
@@ -378,7 +378,7 @@ def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient, log:
 
 
 def lines(result: dict) -> list[dict]:
-    """Return the notes in the text form, having seen that the frame holds nothing else."""
+    """Return the notes in the text form; check that the frame holds nothing else."""
     text = result["content"][0]["text"]
     assert text.count(OPENING) == text.count(CLOSING) == 1 and text.endswith(CLOSING)
     return [json.loads(line) for line in text.split(OPENING)[1].splitlines()[1:-1]]
@@ -445,12 +445,12 @@ def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):
     assert "more did not fit" in result["structuredContent"]["said"]
 
 
-# Where
+# Projects
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> dict[str, str]:
-    """The header that a bridge sends from a repository of its own."""
+    """The header that a bridge in a repository of its own sends."""
     folder = tmp_path / "näme with space"
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     config = folder / ".git" / "config"
@@ -489,7 +489,7 @@ def test_a_tenant_is_the_one_the_bridge_names(client: FlaskClient, tenants: Open
     assert "memories" not in call_tool(client, "recent")
 
 
-# What was, and how things hang together
+# History, reasons and timelines
 
 
 def draft(log: EventLog, id_: str, content: str, day: str, **fields: Any) -> None:
@@ -519,7 +519,7 @@ def test_known_at_ignores_later_events(client: FlaskClient, log: EventLog):
     assert then["said"] == "1 memory recalled. As known after event 1."
     why = call_tool(client, "why", **query, id="port", known_at="@1")["said"]
     assert why.startswith("Returned as number 1") and why.endswith("As known after event 1.")
-    assert log.head() == head + 1  # the receipt of what is known now alone
+    assert log.head() == head + 1  # only the recall of the present leaves a receipt
 
 
 @pytest.mark.parametrize("asked", [{"key": "deploy.region"}, {"id": "us"}, {"memory_id": "eu"}])
@@ -556,7 +556,7 @@ def test_why_names_the_stage_that_drops_a_memory(client: FlaskClient, log: Event
     )
     call_tool(client, "forget", id=here)
     assert "it was forgotten" in call_tool(client, "why", **query, id=here)["said"]
-    assert log.head() == head + 1  # no receipt of any
+    assert log.head() == head + 1  # `why` leaves no receipt
 
 
 def test_a_timeline_goes_from_the_oldest_to_the_newest(client: FlaskClient, log: EventLog):

@@ -1,4 +1,4 @@
-"""The memories table holds what the fold says, and its reader finds it again."""
+"""The memories table equals the fold of the log, and its reader finds every row."""
 
 import pytest
 

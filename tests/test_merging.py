@@ -1,4 +1,4 @@
-"""The events of several homes in one log: however they arrive, every home has the same memories."""
+"""The events of several homes in one log: every order of arrival gives the same memories."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -48,12 +48,12 @@ HOUR = 3_600 * 1_000_000
 
 @dataclass
 class Home:
-    """One of a person's homes: its log, how wrong its clock is, and what was built of it."""
+    """One of a person's homes: its log, its clock error and its last build."""
 
     id: str
     log: EventLog
     skew: int = 0
-    sent: dict[str, int] = field(default_factory=dict)  # by home, how far its events arrived
+    sent: dict[str, int] = field(default_factory=dict)  # the number of received events, by home
     built: Previous | None = None
 
     def own(self) -> list[Event]:
@@ -67,7 +67,7 @@ class Home:
 
 
 def memories(tables: Built) -> dict[str, Memory]:
-    """Return the memories by id, without their places in one home's log."""
+    """Return the memories by id, without their positions in one home's log."""
     parts = MemoryParts.open(tables)
     rows = (parts.memory(row) for row in range(len(parts)))
     return {row.id: without_place(row) for row in rows}
@@ -98,7 +98,7 @@ def homes(tmp_path: Path) -> Iterator[list[Home]]:
 
 
 class Author:
-    """Writes at random homes what a person and agents may write there."""
+    """Writes random events of a person and agents to a home."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance, self._numbers, self._now = chance, count(), NOW
@@ -146,7 +146,7 @@ class Author:
 
 
 def send(chance: random.Random, source: Home, target: Home, *, everything: bool = False) -> None:
-    """Have some of a home's own events arrive at another, the earlier ones before the later."""
+    """Send some of a home's own events to another home, in order."""
     own = source.own()
     after = target.sent.get(source.id, 0)
     until = len(own) if everything else chance.randint(after, len(own))
@@ -156,7 +156,7 @@ def send(chance: random.Random, source: Home, target: Home, *, everything: bool 
 
 
 def tail_over(home: Home, tables: Built, watermark: int) -> LiveTail:
-    """Return a tail that begins at a watermark, over what was built by then."""
+    """Return a tail that begins at a watermark, over the tables built up to it."""
     above = replace(log_inputs(home.log, watermark), tables={"memories": tables})
     postings = PostingsIndex.open(build_checked(POSTINGS_PROJECTION, above, None))
     rows = MemoryRows.open(tables)
@@ -164,7 +164,7 @@ def tail_over(home: Home, tables: Built, watermark: int) -> LiveTail:
 
 
 def live(chance: random.Random, homes: Sequence[Home], steps: int) -> None:
-    """Let homes write, build and exchange events at random; in the end each has everything."""
+    """Write, build and exchange events at random; in the end every home has all events."""
     author = Author(chance)
     for home in homes:
         home.skew = chance.choice((0, 0, 24 * HOUR, -24 * HOUR))
@@ -201,7 +201,7 @@ def test_every_order_of_arrival_gives_the_same_memories(homes: list[Home], seed:
         anew = build_checked(MEMORIES_PROJECTION, log_inputs(home.log, head), None)
         assert digest(grown) == digest(anew), "a build goes on from an earlier one, or from nothing"
         there = memories(grown)
-        # what the tail folded, for it shows no turn that goes on
+        # the tail's fold, because the tail itself hides unfinished turns
         over = {id_: tail._fold.find(id_) for id_ in there}
         assert {id_: without_place(row) for id_, row in over.items() if row} == there
         results.append((there, edges(grown)))
@@ -251,7 +251,7 @@ def test_an_event_imported_by_two_homes_takes_the_earlier_position(homes: list[H
 def test_an_event_that_a_home_sends_in_two_forms_comes_in_once(homes: list[Home]) -> None:
     first, other, _ = homes
     first.log.append([Event("memory-1", NOW, Recorded(content="The code is 4711"), "memory-1")])
-    before = first.own()  # as a copy of the home that nobody writes any more still says it
+    before = first.own()  # as a copy of a home that is no longer in use still records it
     erasing.erase(first.log, ["memory-1"], NOW)
     merging.merge(other.log, [*before, *first.own()], first.id)
     assert [event.kind for event in other.log.read()] == ["recorded", "erased"]

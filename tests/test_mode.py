@@ -1,4 +1,4 @@
-"""What the asker is at, and which kinds of memory help there."""
+"""Task modes detected from a query, and the kinds of memory that help in each."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""A model that goes, comes back or is another: nothing is lost, nothing is mixed, all is said."""
+"""A model that fails, returns or changes loses and mixes no vectors; each change is reported."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ NOW = 1_790_000_000_000_000
 
 @dataclass
 class Model:
-    """A model that takes its time. `gives` is how many texts it embeds before it stops."""
+    """A slow model. `gives` is the number of texts it embeds before it fails."""
 
     model: str = "m-1"
     gives: int = 1_000_000
@@ -195,7 +195,7 @@ def test_a_remote_model_is_not_asked_for_new_memories(tenant, log):
 
 
 def cosines(tenant, log, model, query: str) -> list[float]:
-    """Return the cosine of everything in the tail with a query."""
+    """Return the cosine of each memory in the tail with a query."""
     with Reader(tenant, log, model).view() as view:
         vector = model.embed([query])[0]
         return view.tail.cosines(vector).tolist()

@@ -1,7 +1,7 @@
 """
-Claude Code and Codex asked as a model, by small programs that print what the real ones printed.
+Claude Code and Codex asked as models, by small programs that print recorded output.
 
-What the real ones send, and what they leave behind, is in tests/hosts/test_model_programs.py.
+Requests and files of the real programs are in tests/hosts/test_model_programs.py.
 """
 
 import json
@@ -30,10 +30,10 @@ from store.log.event_log import EventLog
 from store.maintenance.checkup import checkup
 
 DATA = Path(__file__).parent / "data" / "model_programs"
-KEY = "sk-proj-q8Zt4LmX2vN7cR5bW1yK9dF3hJ6gA0sE"  # the refused one of the recorded runs
+KEY = "sk-proj-q8Zt4LmX2vN7cR5bW1yK9dF3hJ6gA0sE"  # the refused key of the recorded runs
 WEIGHT = "the weight of feathers"
 
-# It notes how it was run and what it was given, and prints the next of the runs it was told of.
+# It records its arguments and input, and prints the next of its recorded runs.
 PROGRAM = """#!{python}
 import json, os, pathlib, subprocess, sys, time
 folder = pathlib.Path({folder!r})
@@ -67,7 +67,7 @@ MODELS = {"models": [{"slug": "m", "tool_mode": "x", "experimental_supported_too
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the tests ask for."""
+    """The answer format that the tests request."""
 
     subject: str
     weight: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -81,7 +81,7 @@ def recorded(name: str, case: str) -> dict[str, Any]:
 
 @dataclass
 class Program:
-    """A program on the PATH that prints recorded runs, the last one again and again."""
+    """A program on the PATH that prints recorded runs and then repeats the last one."""
 
     name: str
     folder: Path
@@ -98,7 +98,7 @@ class Program:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Program]:
-    """Put a program before those of the machine, for a user who is logged in."""
+    """Put a program first on the PATH, for a user who is logged in."""
     for name in [*os.environ]:
         if name.startswith(("CODEX_", "CLAUDE", "ANTHROPIC_")):
             monkeypatch.delenv(name)
@@ -139,7 +139,7 @@ def codex_program(install: Callable[[str], Program]) -> Program:
 
 @dataclass
 class Caller:
-    """A client, and what it noted."""
+    """A client and its notes."""
 
     client: Client
     notes: list[str] = field(default_factory=list)
@@ -378,7 +378,7 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(client, program, log
 
 
 def _lives(process: int) -> bool:
-    """Whether a process runs; one that ended and was not fetched does not."""
+    """Return True if a process runs; an ended process that nobody waited for does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

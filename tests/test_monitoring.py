@@ -1,4 +1,4 @@
-"""The board and the alerts in `deploy` ask for metrics that a running server has."""
+"""The board and the alerts in `deploy` use metrics that a running server has."""
 
 import http.client
 import itertools
@@ -17,7 +17,7 @@ from store.home.tenant import tenant
 __all__ = ["start"]  # the fixture of test_server
 
 DEPLOY = ROOT / "deploy"
-PROMETHEUS = {"up"}  # what Prometheus itself adds to each target
+PROMETHEUS = {"up"}  # Prometheus itself adds these to each target
 ADDED_LABELS = {"job", "instance"}
 WORDS = set("and by bool count histogram_quantile ignoring max min on or rate sum vector".split())
 LABELLED = re.compile(r"([a-z_:]+)\{([^}]*)\}")
@@ -35,7 +35,7 @@ def rules() -> list[Any]:
 
 @pytest.fixture
 def server(start: Start) -> Server:
-    """A server that has answered, failed and refused something, so that every label is there."""
+    """A server with answered, failed and refused requests, so that every label is present."""
     server = start(build_after="0").ready()
     server.add("Deploys go out from eu-west-1 only")
     server.recall("where do deploys go out from")
@@ -45,7 +45,7 @@ def server(start: Start) -> Server:
 
 
 def scrape(server: Server) -> str:
-    """Return a server's metrics, asked as `prometheus.yml` has Prometheus ask."""
+    """Return a server's metrics, requested with the settings of `prometheus.yml`."""
     scraped = yaml.safe_load((DEPLOY / "prometheus.yml").read_text(encoding="utf-8"))
     [job] = scraped["scrape_configs"]
     assert job["job_name"] == "mnemolog"
@@ -98,7 +98,7 @@ def test_every_dashboard_expression_uses_existing_metrics(server: Server):
                 assert (matched | grouped) - ADDED_LABELS <= labels[name], expression
         used |= {name for name, _ in matches}
     unused = {name for name in labels if not name.endswith(("_sum", "_count"))} - used
-    assert unused == {"mnemolog_manifest"}  # a number that only tells builds apart
+    assert unused == {"mnemolog_manifest"}  # its value only distinguishes builds
     states = {
         state
         for expression in expressions

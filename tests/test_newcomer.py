@@ -1,9 +1,9 @@
 """
-A newcomer's first day: a repository's history and old sessions come in, and what the next session
-is told of them is no nonsense.
+A newcomer's first day: a repository's history and old sessions are imported, and the next session's
+brief contains no nonsense.
 
-The history and one untidy session are made here. Beside them come real sessions: a sample of the
-corpus `shared/eval-work/agentwork` where it lies beside the checkout, else those of tests/data.
+The history and one untidy session are made here. The real sessions are a sample of the corpus
+`shared/eval-work/agentwork` if it is next to the checkout, else those of tests/data.
 """
 
 import gzip
@@ -46,7 +46,7 @@ CORPUS = next(
 EACH = 2  # sessions of each repository of the corpus
 JOBS = ("consolidate", "distill", "facts", "importance", "judge", "reflect", "archive")
 
-# a commit's message, the files it touched, and a question that it answers first
+# a commit's message, the files it touched, and a question whose first answer it is
 COMMITS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "Deprecate the legacy cursor\n\nIt is replaced by pages, and goes in 3.0.",
@@ -111,7 +111,7 @@ Never trust the sign of the table, use the name of the port instead.
 
 @dataclass
 class Newcomer:
-    """What came in. `issues` are the pasted texts, `written` the names of files sessions made."""
+    """The imported history. `issues` are the pasted texts, `written` the files sessions made."""
 
     session: Session
     settings: Settings
@@ -185,7 +185,7 @@ def write_untidy_session(folder: Path, cwd: Path) -> None:
 
 
 def note_origins(newcomer: Newcomer, folder: Path) -> None:
-    """Note the pasted issues and the files that sessions made, as the import reads them."""
+    """Collect the pasted issues and the files that sessions made, as the import reads them."""
     host = TRANSCRIPT_HOSTS["claude-code"]
     for transcript in find_transcripts(host, folder, lambda reason: None):
         for turn in host.turns(transcript, lambda reason: None):

@@ -1,6 +1,4 @@
-"""
-What `list` and a timeline show: the newest that pass, snapshot's and tail's together.
-"""
+"""`list` and a timeline show the newest matches of the snapshot and the tail together."""
 
 import random
 from collections.abc import Iterator
@@ -26,7 +24,7 @@ BUILT, FRESH = 30, 6
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    """A memory of few moments, which many memories share; some built, some written since."""
+    """A memory whose rows share a few timestamps; some rows are built, some are in the tail."""
     place, chance = tenant(tmp_path), random.Random(3)
     with EventLog(place.log, create=True) as log:
         for number in range(BUILT + FRESH):

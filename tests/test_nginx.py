@@ -1,4 +1,4 @@
-"""Mutual TLS in front of the server: a real nginx with the file that we ship, over loopback."""
+"""Mutual TLS in front of the server: a real nginx with the shipped file, over loopback."""
 
 import http.client
 import json
@@ -42,11 +42,11 @@ pytestmark = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Front:
-    """An nginx before a server, and what a client of it needs."""
+    """An nginx in front of a server, with the certificates and the token of a client."""
 
     server: Server
     port: int
-    folder: Path  # of the certificates
+    folder: Path  # with the certificates
     token: str  # of the tenant `team`
 
     def tls(self, client: str | None = "client") -> ssl.SSLContext:
@@ -64,8 +64,8 @@ class Front:
         client: str | None = "client",
         **headers: str,
     ) -> tuple[int, dict[str, str], str]:
-        """Return the status, the header fields by lower-case name and the text of an answer;
-        a body that is a text is sent as a form.
+        """Return the status, the header fields by lower-case name and the text of a response; a
+        body that is a string is sent as a form.
         """
         connection = http.client.HTTPSConnection(
             NAME, self.port, timeout=30, context=self.tls(client)
@@ -92,9 +92,9 @@ class Front:
 
 @contextmanager
 def nginx(folder: Path, upstream: int) -> Iterator[int]:
-    """Run nginx with our file, its places moved into a folder; give the port it listens on.
+    """Run nginx with our file, its paths moved into a folder; yield the port it listens on.
 
-    The folders of its temporary files are gone once it runs: whatever it would put there fails.
+    The folders of its temporary files are deleted once it runs, so that any write to them fails.
     """
     assert NGINX is not None
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -134,7 +134,7 @@ def is_listening(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
-    """The server and nginx, with the certificates that the page's commands make."""
+    """The server and nginx, with the certificates made by the page's commands."""
     folder = tmp_path_factory.mktemp("front")
     script = re.search(r"test_nginx.py runs this -->\s+```console\n(.*?)```", PAGE, re.DOTALL)
     assert script is not None
@@ -173,7 +173,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
 
 
 def answered(server: Server) -> int:
-    """Return the number of requests a server has answered before this one."""
+    """Return the number of requests that a server answered before this one."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {server.token}"})
     text = connection.getresponse().read().decode()
@@ -188,7 +188,7 @@ def test_a_client_without_a_certificate_of_ours_is_refused(front: Front):
     for client in (None, "stranger"):
         status, _, text = front.ask("GET", "/v1/memories", client=client, **front.bearer())
         assert status == 400 and "certificate" in text.lower()
-    assert answered(front.server) == before + 1  # which is the first question how many
+    assert answered(front.server) == before + 1  # the first call of `answered`
 
 
 def test_a_servers_certificate_is_none_of_a_client(front: Front):
@@ -272,7 +272,7 @@ def test_a_body_passes_up_to_the_servers_limit_and_touches_no_disk(front: Front)
 
 
 class Links(HTMLParser):
-    """The addresses that a page names, of its own server."""
+    """The links of a page to its own server."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is noted behind the answers waits while the log cannot be written, and is written later."""
+"""Pending notes are kept while the log cannot be written, and are written later."""
 
 import logging
 
@@ -31,7 +31,7 @@ def notes(log: EventLog) -> DeferredEvents:
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch, log: EventLog) -> pytest.MonkeyPatch:
-    """A disk without room, until it is undone."""
+    """Simulate a full disk until it is undone."""
 
     def append(events: object, checks: object = ()) -> None:
         raise LogFull("no space left")

@@ -1,4 +1,4 @@
-"""A sentence model runs here on onnxruntime alone, and says what its weights say."""
+"""A sentence model runs on onnxruntime alone and gives the output of its weights."""
 
 import json
 from importlib.util import find_spec
@@ -127,7 +127,7 @@ def test_a_ready_made_graph_is_taken_as_it_is(tmp_path: Path):
 
 
 def ready_made(folder: Path) -> np.ndarray:
-    """Write a model.onnx that looks tokens up, takes a mask and types, and names no dimension."""
+    """Write a model.onnx that looks tokens up, takes a mask and types, and has symbolic sizes."""
     from onnx import TensorProto, helper, numpy_helper
 
     vectors = np.random.default_rng(3).normal(size=(len(WORDS), 8)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What a server does between requests: it warms up, builds what is due, knows when it is idle."""
+"""The work of a server between requests: warming up, due builds and idle detection."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ Begin = Callable[..., OpenTenants]
 
 @pytest.fixture
 def begin(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
-    """Open the built tenant as a server does that never waits; all are closed in the end."""
+    """Open the built tenant as a server that never waits; close every server at the end."""
     monkeypatch.setattr(serve.server.open_tenants, "TICK_S", 0.01)
     monkeypatch.setattr(serve.server.open_tenants, "IDLE_S", 0.0)
     opened: list[OpenTenants] = []
@@ -41,7 +41,7 @@ def begin(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
 
 
 class Builds:
-    """Builds that publish nothing, and how many there were; each runs for some seconds."""
+    """Fake builds that publish nothing and run for some seconds, with a count of those begun."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds, self.begun = seconds, 0
@@ -50,7 +50,7 @@ class Builds:
     def __call__(self, tenant: Tenant) -> "subprocess.Popen[bytes]":
         code = f"import time; time.sleep({self.seconds})"
         self.processes.append(subprocess.Popen([sys.executable, "-c", code]))
-        self.begun += 1  # last: who waits for it may end what was begun
+        self.begun += 1  # last: a waiting test may end the process
         return self.processes[-1]
 
     def end(self) -> None:
@@ -133,7 +133,7 @@ def test_a_request_ends_idleness(begin: Begin):
 def asked_always(
     built: Built, builds: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[int], int]]:
-    """Let some seconds go by in which somebody asks all the time; return how many builds began."""
+    """Simulate some seconds of continuous requests; return the number of builds begun."""
     now, made_builds = [0.0], builds()
     settings = Settings(built.tenant.root.parents[1], Choices(build_after=1))
     tenants = OpenTenants(settings, made_builds, lambda: now[0])
@@ -154,4 +154,4 @@ def test_a_busy_tenant_is_built_after_a_few_minutes(asked_always, built: Built):
     commands.record(built.log, Draft(content="the tide comes at noon"), NOW)
     assert asked_always(int(PATIENCE_S)) == 0
     assert asked_always(1) == 1
-    assert asked_always(int(PATIENCE_S)) == 1  # not again for the same
+    assert asked_always(int(PATIENCE_S)) == 1  # no second build for the same events

@@ -1,4 +1,4 @@
-"""What a disk did to a file is found behind the answers, and costs none of them."""
+"""Damage to a file on disk is found after the answers and costs none of them."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def memory(tmp_path: Path, template: Path) -> Iterator[Memory]:
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A memory too large for any of it to be hashed before the first answer."""
+    """A memory too large to be hashed before the first answer."""
     monkeypatch.setattr(readers, "_AT_OPEN", 0)
 
 
@@ -56,7 +56,7 @@ Harm = Callable[[bytearray], None]
 
 
 def rot(path: Path, harm: Harm) -> None:
-    """Change a file's bytes as a disk would: its length and its time stay."""
+    """Change a file's bytes as a bad disk would: its length and its mtime stay."""
     before, data = path.stat(), bytearray(path.read_bytes())
     harm(data)
     path.write_bytes(data)
@@ -80,7 +80,7 @@ def test_a_rotten_file_costs_no_answer_and_is_named_after_the_next_poll(
         whole, before = path.read_bytes(), path.stat()
         rot(path, middle)
         reader = memory.reader()
-        ask(reader)  # whatever it can say by then
+        ask(reader)  # this answer may be anything
         reader.poll()
         answer = ask(reader)
         assert first(answer) == "wanted"
@@ -101,7 +101,7 @@ def test_answers_are_given_before_any_file_was_hashed(memory: Memory, monkeypatc
 
 
 def count_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that will hold every file that is hashed behind the answers."""
+    """Return a list that collects every file hashed in the background."""
     hashed: list[str] = []
 
     def counted(root: Path, file: PartFile) -> Iterator[int]:
@@ -122,7 +122,7 @@ def test_a_file_that_was_found_whole_is_not_hashed_again(memory: Memory, monkeyp
     memory.build()
     assert reader.poll()
     reader.poll()
-    assert hashed  # what the build wrote
+    assert hashed  # the files of the build
     served = newest(memory).projections.values()
     assert set(hashed) <= {file.path for ref in served for file in ref.files}
 
@@ -208,14 +208,14 @@ def test_a_rotten_file_is_not_taken_over_by_a_build_that_only_glances(memory: Me
 
 
 def test_any_bytes_of_any_file_may_rot(memory: Memory):
-    """Wherever it is: the process lives, and after a poll the answer is right and says so."""
+    """For any damage the process lives, and after a poll the answer is right and reports it."""
     for projection in READ:
         for path in memory.files_read(newest(memory), projection):
             whole, before = path.read_bytes(), path.stat()
             for place in range(3, len(whole), max(1, len(whole) // 2)):
                 rot(path, lambda data, place=place: data.__setitem__(place, data[place] ^ 0x40))
                 reader = memory.reader()
-                with np.errstate(all="ignore"):  # rotten numbers overflow, which is only a warning
+                with np.errstate(all="ignore"):  # overflow of damaged numbers is only a warning
                     ask(reader)
                 reader.poll()
                 answer = ask(reader)

@@ -1,4 +1,4 @@
-"""More than a server can do: slow clients, floods, nests, and requests that come too late."""
+"""A server under overload: slow clients, floods, nested bodies and late requests."""
 
 import http.client
 import socket
@@ -62,7 +62,7 @@ def test_two_hundred_who_dribble_a_request_keep_nobody_waiting(start: Start, sen
 
 
 class Connected(SimpleNamespace):
-    """What is looked at of a connection."""
+    """The fields of a connection that the server reads."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -90,7 +90,7 @@ def test_incomplete_requests_are_disconnected():
     now[0] += http_access.FIRST_S
     connections.look()
     assert closing(there) == [False, False, True]
-    there[1].request = "a new one"  # it is given its own time
+    there[1].request = "a new one"  # a new request has a time limit of its own
     now[0] += http_access.REQUEST_S - http_access.FIRST_S
     connections.look()
     assert closing(there) == [True, False, True]
@@ -162,7 +162,7 @@ def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):
     assert (answer.status_code, answer.json["code"]) == (503, "overloaded")
     assert int(answer.headers["Retry-After"]) > 0
     assert answer.mimetype == "application/problem+json"
-    # whoever may not ask learns no more than on a quiet day
+    # without a token, the answer is that of a quiet day
     assert app.test_client().post("/v1/recall", json={"query": "x"}).status_code == 401
 
 
@@ -175,7 +175,7 @@ def until(condition: Callable[[], object]) -> None:
 
 @dataclass
 class Channel:
-    """What waitress gives a thread: it holds the thread until it may go on."""
+    """A stand-in for waitress's channel that holds its thread until `may_end` is set."""
 
     path: str
     answered: list[tuple[str, bool]]
@@ -196,7 +196,7 @@ class Channel:
 
 
 class Clock:
-    """Seconds that go on when they are told to."""
+    """A clock that the test moves."""
 
     now = 100.0
 
@@ -211,7 +211,7 @@ def clock_s() -> Clock:
 
 @pytest.fixture
 def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
-    """Give what adds a request to the turns."""
+    """Yield a function that adds a request to the queue."""
     those, answered, added = Dispatcher(process.RANKING, clock_s), [], []
 
     def add(path: str) -> Channel:
@@ -261,7 +261,7 @@ def test_a_single_client_is_never_late(clock_s: Clock, monkeypatch: pytest.Monke
     those = Dispatcher(process.RANKING, clock_s)
     service = process._Waiting.service
 
-    def slowly(task: process._Waiting) -> None:  # as on a machine that is busy with something else
+    def slowly(task: process._Waiting) -> None:  # as on a busy machine
         assert is_released.wait(120)
         service(task)
 

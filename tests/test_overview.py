@@ -56,7 +56,7 @@ def record(*drafts: dict[str, str]) -> None:
 
 @pytest.fixture(params=["tail", "built"], autouse=True)
 def memory(request: pytest.FixtureRequest, home: Path, tmp_path: Path, monkeypatch) -> None:
-    """What a team said of its deploys, and one thing that is about no deploy."""
+    """A team's memories of its deploys, and one about something else."""
     monkeypatch.chdir(tmp_path)
     record(*DRAFTS)
     if request.param == "built":

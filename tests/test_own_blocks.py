@@ -54,7 +54,7 @@ def client(tenants: OpenTenants) -> FlaskClient:
 
 
 def tell(client: FlaskClient, session: str, name: str, **fields: object) -> str:
-    """Tell a hook event as Claude Code does; return what is put before the model."""
+    """Send a hook event as Claude Code does; return the text injected into the model's context."""
     event = {"session_id": session, "cwd": "/nowhere", "hook_event_name": name, **fields}
     answer = post(client, "/v1/hooks/claude-code", event)
     assert answer.status_code in (200, 204), answer.text
@@ -62,7 +62,7 @@ def tell(client: FlaskClient, session: str, name: str, **fields: object) -> str:
 
 
 def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
-    """Let a turn happen in which all that may hold a block holds it; return what was injected."""
+    """Play a turn with the block in every field that can hold it; return the injected text."""
     quoted = f"As the notes say:\n{block}\nSo I left it.\n> " + block.replace("\n", "\n> ")
     bash = {"tool_name": "Bash", "tool_input": {"command": f"cat notes-{number}.md"}}
     text = tell(
@@ -114,14 +114,14 @@ def test_a_transcript_full_of_our_blocks_gives_no_memory_of_them(
     recorded = [event.body for event in log.read() if isinstance(event.body, Recorded)]
     bodies = [event.body for event in log.read() if isinstance(event.body, (Prompted, SessionTold))]
     around = [encode(body) for body in bodies if "heartbeat" in encode(body)]
-    assert len(around) >= 2  # what was said around the blocks
+    assert len(around) >= 2  # the sentences around the blocks
     for text in KNOWN:
         assert sum(text in encode(body) for body in recorded) == 1, text
     assert not any(OPENING in encode(body) for body in (*recorded, *bodies))
 
 
 def transcript(block: str) -> Iterator[dict[str, object]]:
-    """Yield the lines of a session whose every text holds the block."""
+    """Yield the lines of a session with the block in every text."""
     around = {"sessionId": "s9", "cwd": "/home/dev/up", "gitBranch": "main", "isSidechain": False}
     texts = [
         ("user", f"{block}\nPlease make the upload worker write a heartbeat every minute."),

@@ -1,4 +1,4 @@
-"""A model in one file of 4-bit blocks gives what its weights say, with its prefixes."""
+"""A model in one file of 4-bit blocks gives the output of its weights, with its prefixes."""
 
 import struct
 from importlib.util import find_spec
@@ -33,7 +33,7 @@ def test_its_vectors_are_those_of_its_weights(tmp_path: Path):
     model = PackedEmbedder(tmp_path / "tiny")
     passage, query = model.embed(["deploy\nkey"])[0], model.embed_queries(["deploy key"])[0]
     wanted = unit(weights, "▁passage", ":", "▁deploy", "▁key")
-    assert passage @ wanted > 0.999  # the tokens' states are rounded to 8 bits in between
+    assert passage @ wanted > 0.999  # between the layers, the tokens' states are rounded to 8 bits
     assert query @ unit(weights, "▁query", ":", "▁deploy", "▁key") > 0.999
     assert abs(float(np.linalg.norm(passage)) - 1.0) < 1e-6
 

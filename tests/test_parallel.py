@@ -1,4 +1,4 @@
-"""Work on all processors gives what work on one gives, in the same order."""
+"""Work on all processors gives the results of work on one, in the same order."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A hit on the terminal is a passage: what tells of the question, and who said it, part by part."""
+"""A hit on the terminal is a passage: the matching sentences, each part with its speaker."""
 
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Builds ask past questions again: what came back then, and has not changed, comes back still."""
+"""Builds repeat past queries: unchanged memories that were recalled then must be recalled again."""
 
 import shutil
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ class Memory:
         commands.record(self.log, draft, self.at)
 
     def ask(self, query: str) -> str:
-        """Ask as an agent does; return the memory that comes first."""
+        """Recall as an agent does; return the id of the first memory."""
         self.at += 1_000_000
         embedder = LexicalEmbedder()
         reader = Reader(self.tenant, self.log, embedder)
@@ -67,7 +67,7 @@ class Memory:
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """A home that was built and asked, and when that was."""
+    """A home with a build and recalls, and the time of the last."""
     home = tmp_path_factory.mktemp("asked") / "home"
     tenant_ = tenant(home)
     with EventLog(tenant_.log, create=True) as log, pytest.MonkeyPatch.context() as patch:
@@ -103,8 +103,8 @@ def hide_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(self, mask, rows) & ~rows.equal("kind", ("decision",))
 
     monkeypatch.setattr(Filter, "narrow", narrow)
-    monkeypatch.setattr(canaries, "FEWEST", 99)  # they would see it, too
-    monkeypatch.setattr(runner, "code", lambda: "broken")  # else nothing changed since a build
+    monkeypatch.setattr(canaries, "FEWEST", 99)  # the canaries would notice, too
+    monkeypatch.setattr(runner, "code", lambda: "broken")  # else nothing has changed
 
 
 def test_a_memory_that_grows_changes_and_forgets_passes(memory: Memory):
@@ -144,7 +144,7 @@ def test_web_text_written_to_be_found_is_quarantined_alone(memory: Memory):
     ]
     assert checks[NEWCOMERS].passed
     quarantine.release(memory.log, ["hub"], memory.at)
-    assert memory.build()[NEWCOMERS].passed  # somebody vouches for it
+    assert memory.build()[NEWCOMERS].passed  # a person released it
 
 
 def on_every_question() -> list[Draft]:
@@ -190,7 +190,7 @@ def test_growth_does_not_excuse_a_code_fault(memory: Memory, monkeypatch: pytest
 def test_other_word_weights_in_a_grown_memory_are_a_warning(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
-    real = past_answers._hits  # a stranger: what words weigh, whatever the memories
+    real = past_answers._hits  # a stand-in for changed word weights, whatever the memories
 
     def lost(view: Any, *arguments: Any) -> Any:
         return real(view, *arguments) if len(view.snapshots.rows) < 12 else ()
@@ -245,7 +245,7 @@ def test_a_projection_that_lost_its_rows_is_refused(
         memory.build(full=True)
     for thing in THINGS:
         commands.forget(memory.log, thing, memory.at)
-    memory.build(full=True)  # what was put away explains it
+    memory.build(full=True)  # the forgotten memories explain it
 
 
 def test_answers_that_begin_with_another_memory_are_refused(

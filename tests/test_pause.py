@@ -51,7 +51,7 @@ def run(*words: str) -> dict[str, Any]:
 
 
 def works(agent: Agent) -> str:
-    """Let a session live through every moment; return all that was put before its model."""
+    """Play a session with every kind of event; return all text injected into its context."""
     blocks = [
         agent.tell("SessionStart", source="startup"),
         agent.asked(PROMPT),
@@ -207,7 +207,7 @@ def test_the_front_page_says_what_is_paused_and_how_to_go_on(agent: Agent):
 def test_a_repository_that_says_record_is_false_is_not_recorded(agent: Agent, work: Path):
     works(agent)
     before = len(agent.events())
-    (work / ".mnemolog.toml").write_text("record = false\n")  # holds at once
+    (work / ".mnemolog.toml").write_text("record = false\n")  # takes effect at once
     assert works(agent.again("s2")) == ""
     assert len(agent.events()) == before
     off = run("status")["recording"]["off"]
@@ -221,7 +221,7 @@ def test_a_broken_settings_file_is_silence_and_nothing_is_recorded(agent: Agent,
     assert agent.events() == []
     payload = run("status")
     assert str(path) in payload["recording"]["off"] and "thoughts" in payload["recording"]["off"]
-    assert any(str(path) in failure for failure in payload["failed"])  # from wherever one asks
+    assert any(str(path) in failure for failure in payload["failed"])  # from any directory
     doctor = CliRunner().invoke(main, ["doctor"])
     assert doctor.exit_code == 1
     assert "nothing is recorded or injected here" in doctor.stdout

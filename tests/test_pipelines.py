@@ -1,6 +1,6 @@
 """
-What the jobs promise: the same manifest as a plain rebuild, nothing served that failed a check, a
-build wherever a log moved on and nowhere else.
+The guarantees of the jobs: the same manifest as a plain rebuild, nothing published that failed a
+check, and a build if and only if a log has new events.
 """
 
 import json
@@ -75,14 +75,14 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 @pytest.fixture
 def served(default: Tenant) -> manifests.Manifest:
-    """What was published before, by a plain rebuild: Dagster publishes the same in more time."""
+    """The published manifest of a plain rebuild; Dagster publishes the same, but slower."""
     with EventLog(default.log) as log:
         return build.rebuild(default, log, LexicalEmbedder(), NOW)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult:
-    """The result of one good build, for tests that only look at it."""
+    """The result of one good build, for tests that only read it."""
     settings = Settings(tmp_path_factory.mktemp("built"))
     remember(settings, "default", "we chose SQLite for the log", "tests run on real files")
     with dg.DagsterInstance.ephemeral() as instance:
@@ -382,7 +382,7 @@ def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default
 
 
 def lose_canaries(monkeypatch: pytest.MonkeyPatch, floor: str) -> None:
-    """Put a floor where two canaries that came back are too few."""
+    """Set a floor that two recalled canaries do not reach."""
     monkeypatch.setattr("serve.evaluation.canaries.FEWEST", 1)
     monkeypatch.setattr(f"serve.evaluation.canaries.{floor}", 1.1)
 
@@ -589,7 +589,7 @@ def test_past_recalls_are_asked_again_and_one_that_changed_is_a_warning(
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult:
-    """The result of asking the check set once."""
+    """The result of one run of the check set."""
     return ask_check_set(Settings(tmp_path_factory.mktemp("checked")))
 
 
@@ -606,7 +606,7 @@ def test_recall_answers_the_check_set(checked):
     assert check.description == "every figure is above its floor"
     values = metadata_of(checked, "recall_quality")
     assert values["recall@5"] > values["mrr@10"] > 0.5
-    # "run the tests again": how they are run is on record
+    # not 0, because "run the tests again" recalls how they are run
     assert values["false injections"] < 0.05
     assert "| zh | 10 |" in values["figures"]
     assert "| small talk | 0% |" in values["figures"]
@@ -683,7 +683,7 @@ def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, 
 
 def test_refused_build_command_names_every_failed_check(settings, default, capsys):
     surfaced = events.Event("shown", NOW, Surfaced(place="prompt"), "nobody")
-    with EventLog(default.log) as log:  # counted among what was shown, and not in what is built
+    with EventLog(default.log) as log:  # the log counts it as shown, the build does not
         log.append([surfaced, events.Event("undone", NOW, Undone(events=("shown",)), "undone")])
     assert JobHere(settings, "build", "--json").wait() == 1
     output = capsys.readouterr()
@@ -701,7 +701,7 @@ def test_busy_build_command_says_try_later(settings, default, capsys):
 def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
     tenants = [remember(settings, name, f"what {name} remembers") for name in ("one", "two")]
     with ThreadPoolExecutor() as pool, dagster_home.instance(settings) as instance:
-        with build.lock(tenants[0]), build.lock(tenants[1]):  # neither ends before both have begun
+        with build.lock(tenants[0]), build.lock(tenants[1]):  # both must begin before one ends
             arguments = [
                 ("build", "--tenant", tenant_.name, "--wait", "100") for tenant_ in tenants
             ]
@@ -718,7 +718,7 @@ def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
 
 
 def wait_for_runs(instance: dg.DagsterInstance, count: int) -> list[dg.DagsterRun]:
-    """Return the runs that have started and not ended, once there are so many."""
+    """Return the started runs as soon as there are `count` of them."""
     started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
     deadline = time.monotonic() + 240
     while len(runs := list(instance.get_runs(started))) < count:

@@ -1,4 +1,4 @@
-"""Plans do what they say, all of it or nothing, and undone they leave no trace in the memory."""
+"""A plan is applied completely or not at all, and undoing it leaves no trace in the memory."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def rows(built, manifest) -> MemoryRows:
 
 @pytest.fixture
 def memory(built) -> Callable[[str], Memory]:
-    """Give a memory as it is built; nothing new in the log, nothing new in a build of it."""
+    """Return a memory as a build has it; a build is made only if the log has new events."""
     rows_at: dict[int, MemoryRows] = {}
 
     def found(id_: str) -> Memory:
@@ -42,7 +42,7 @@ def memory(built) -> Callable[[str], Memory]:
 
 
 def merge(built, memory, clock: Clock) -> tuple[Step, ...]:
-    """Return the steps of a plan that does everything a plan may do to memories."""
+    """Return the steps of a plan with every change that a plan may make to memories."""
     first, other, third, fourth = map(memory, ("m00", "m01", "m02", "m03"))
     draft = Draft(id="merged", content="Two notes in one", source_ids=("m00", "m01"))
     return (
@@ -192,7 +192,7 @@ def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, cl
     plan = planned(built, plan_steps, clock)
     assert plans.reject(built.log, plan.id, clock(), "I do").state == "rejected"
     head = built.log.head()
-    assert plans.reject(built.log, plan.id, clock()).state == "rejected"  # said twice
+    assert plans.reject(built.log, plan.id, clock()).state == "rejected"  # rejected twice
     assert built.log.head() == head
     assert [other.state for other in plans.every(built.log)] == ["rejected"]
     with pytest.raises(Conflict, match="was rejected"):
@@ -230,7 +230,7 @@ def test_steps_that_were_rejected_alone_are_not_proposed_again(built, memory, cl
     assert [step.subject for step in new_steps] == [
         plan_steps[at].subject for at in (0, 1, 2, 4, 5, 7)
     ]
-    assert planned(built, tuple(new_steps), clock).id == plan.id  # they wait there already
+    assert planned(built, tuple(new_steps), clock).id == plan.id  # already in the pending plan
     with pytest.raises(Conflict, match=r"step 4 .* was rejected"):
         plans.apply(built.log, plan.id, clock(), chosen=[3])
 

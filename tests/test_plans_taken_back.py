@@ -1,4 +1,4 @@
-"""An undone plan leaves no trace in what is recalled, from the moment it is undone."""
+"""An undone plan leaves no trace in recalls, from the moment it is undone."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,8 +19,8 @@ AT = ("nothing", "the first notes", "the plan, applied", "the newer value")  # b
 
 @pytest.fixture(params=AT)
 def lived(request, built, clock: Clock) -> Iterator[View]:
-    """A plan of every step, applied and undone, with a newer value of a key in between, as a server
-    sees it that stood all the while; a build was at one of several moments.
+    """A plan of every step, applied and undone, with a newer value of a key in between, in the view
+    of a server that ran the whole time; each parameter is the moment of its build.
     """
     moment = request.param
 

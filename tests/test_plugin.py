@@ -1,4 +1,4 @@
-"""The plugin folder for Claude Code: what is in it, and that no secret is."""
+"""The plugin folder for Claude Code: its contents, and the absence of secrets."""
 
 import json
 import re

@@ -24,7 +24,7 @@ PARAMETERS = st.sampled_from(
 
 
 def okapi(documents: list[list[str]], **parameters: float) -> BM25Okapi:
-    """Return the reference, with the average length that our impacts are made for."""
+    """Return the reference implementation with the average length that our impacts assume."""
     reference = BM25Okapi(documents, **parameters)
     reference.avgdl = bm25.round_impacts(reference.avgdl)
     return reference

@@ -1,4 +1,4 @@
-"""Who runs a command: only a person at a terminal makes a rule or accepts what waits."""
+"""The caller of a command: only a person at a terminal makes a rule or accepts a proposal."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def run(*words: str, typed: str | None = None) -> Any:
 
 
 def roles(log: EventLog) -> dict[str, str]:
-    """Return the role of each memory that holds, by its text."""
+    """Return the role of each active memory, by its text."""
     rows = fold_events(log.read()).rows.values()
     return {row.content: role(row) for row in rows if row.state == ACTIVE}
 
@@ -55,7 +55,7 @@ def as_whom(monkeypatch: pytest.MonkeyPatch) -> Callable[[Presence], None]:
     return lambda who: monkeypatch.setattr(environment, "presence", lambda: who)
 
 
-# Finding out
+# Detection
 
 
 def above(*lines: str) -> Callable[[], list[list[str]]]:
@@ -165,7 +165,7 @@ def test_an_agents_shell_makes_no_rule_and_a_person_at_a_terminal_does(
         f"{sys.executable} -m serve.cli {' '.join(words[:1])} '{RULE}' --kind lesson --id UNSET"
     )
     agent = f"cd {ROOT} && {script} --no-project; exit 0"
-    ours, its = pty.openpty()  # the variable taken away: the process above still tells
+    ours, its = pty.openpty()  # without the variable, the parent process gives the agent away
     subprocess.run([claude, "-c", agent], stdin=its, stdout=its, stderr=its, env=mine, timeout=120)
     os.close(its), os.close(ours)
     assert in_terminal(["lessons", "accept", "FORGED"], shell) == 1
@@ -182,7 +182,7 @@ def test_an_agents_shell_makes_no_rule_and_a_person_at_a_terminal_does(
         assert (forged[0].author, [*log.read()][-1].author) == ("agent", "typed")
 
 
-# Every command that needs a person, and what goes on without one
+# Every command that needs a person, and the commands that need none
 
 
 @pytest.mark.parametrize("who", [AGENT, PROGRAM])
@@ -266,7 +266,7 @@ def test_a_chat_history_in_a_repository_is_quoted_and_creates_no_statements(
     folder = tmp_path / "clone"
     (folder / ".git" if is_repository else folder).mkdir(parents=True)
     history = folder / ".aider.chat.history.md"
-    history.write_text(CHAT.replace("@@", "  "))  # as Aider ends what was typed
+    history.write_text(CHAT.replace("@@", "  "))  # Aider ends user lines with two spaces
     run("import", "aider", str(history))
     bodies = [event.body for event in log.read()]
     statements_ = [
@@ -276,7 +276,7 @@ def test_a_chat_history_in_a_repository_is_quoted_and_creates_no_statements(
     assert len(statements_) == statements
 
 
-# What becomes of an agent's lesson
+# The status of an agent's lesson
 
 
 @pytest.mark.parametrize("trust", EVERYONE)

@@ -1,4 +1,4 @@
-"""Before a tool: the lesson that names the command or file, once, as advice."""
+"""Before a tool call: the lesson that names the command or file, once, as advice."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every code that an error may have is provoked by a request, and told as the document says."""
+"""Every error code is provoked by a request and answered as the document declares."""
 
 import errno
 import json
@@ -37,7 +37,7 @@ NOTE = {"content": "The staging cluster runs in eu-central-1"}
 
 @dataclass
 class Server:
-    """A server of one memory, its log, and a way to ask it."""
+    """A server of one memory, its log and a test client."""
 
     client: FlaskClient
     opened: OpenTenants
@@ -232,7 +232,7 @@ PROVOKED: dict[str, Callable[[Server], TestResponse]] = {
 def test_every_problem_code_is_provoked_and_well_formed(server: Server, code: str):
     answer = PROVOKED[code](server)
     status, title = TITLES[code]
-    if code in ("link_spent", "no_csrf"):  # of pages alone: told as one
+    if code in ("link_spent", "no_csrf"):  # only pages have these codes: the error is a page
         assert answer.status_code == status and title in answer.text
         return
     assert (answer.status_code, answer.content_type) == (status, MIMETYPE)

@@ -1,4 +1,4 @@
-"""What each profile puts first, and what its weights may be."""
+"""Each profile's ranking, and the bounds of its weights."""
 
 import math
 from pathlib import Path
@@ -147,7 +147,7 @@ def test_wal_prefers_recently_used_memories(tenant, log):
     assert ids(answer) == [second, first]
     assert ids(ask(view, "steel pump")) == [first, second]
     recency = [hit.why["signals"]["recency"] for hit in answer.hits]
-    assert recency == pytest.approx([1.0, 0.0], abs=1e-3)  # the use is the newest event
+    assert recency == pytest.approx([1.0, 0.0], abs=1e-3)  # its use is the newest event
 
 
 def test_wal_is_the_weighted_mean_of_the_signals_it_shows(tenant, log):

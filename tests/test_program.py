@@ -1,4 +1,4 @@
-"""The client for programs, before a real server and before one that behaves badly."""
+"""The client for programs, against a real server and a faulty one."""
 
 import asyncio
 import http.server
@@ -24,7 +24,7 @@ __all__ = ["start"]  # the fixture of test_server
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that tests share; its default tenant is nobody's who does not say so."""
+    """A server that tests share; no test owns its default tenant."""
     folder = tmp_path_factory.mktemp("served")
     with pytest.MonkeyPatch.context() as patch:
         for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
@@ -175,7 +175,7 @@ def test_export_returns_all_memories(client: Client):
     assert {memory["id"] for memory in client.export(all_states=True)} >= {forgotten}
     lines = client.export()
     next(lines)
-    lines.close()  # what is left of it disturbs no other request
+    lines.close()  # the unread rest disturbs no other request
     assert client.health().status == "ok"
 
 
@@ -274,7 +274,7 @@ def test_a_server_that_was_started_again_is_asked_again(start: Start):
 
 
 class Odd:
-    """A server that answers what it is told to, one answer a request."""
+    """A server that returns prepared answers, one for each request."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, str], bytes]] = []
@@ -329,7 +329,7 @@ def odd() -> Iterator[Odd]:
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client waited between its tries; nobody does wait."""
+    """The waits between the client's retries, in seconds; the client does not really sleep."""
     waits: list[float] = []
     plain_init = Connection.__init__
     monkeypatch.setattr(
@@ -351,7 +351,7 @@ def test_a_busy_server_is_asked_again_when_it_says(asking: Client, odd: Odd, sle
     assert asking.record("x").id == "a"
     assert slept == [2.0, 7.0]
     keys = {headers["Idempotency-Key"] for _, _, headers in odd.asked}
-    assert len(keys) == 1  # it is one request, however often it is sent
+    assert len(keys) == 1  # every retry is the same request
     assert {path for _, path, _ in odd.asked} == {"/behind/v1/memories"}
 
 

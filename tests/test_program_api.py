@@ -1,4 +1,4 @@
-"""The client for programs says what the API's operations declare, no more and no less."""
+"""The client for programs covers exactly the fields that the API's operations declare."""
 
 import ast
 import re
@@ -28,7 +28,7 @@ from store.plans import proposals
 from store.text.mentions import EntityKind
 
 FOLDER = Path(mnemolog.__file__).parent
-# what has no call of its own, and why; a new operation has one, or stands here
+# operations without a call of their own, with the reason; a new operation needs either
 LEFT_OUT = {
     "getOpenApi": "for tools that read the document",
     "listLessons": "the dashboard's and the command line's",
@@ -42,11 +42,11 @@ LEFT_OUT = {
     "getReadiness": "for what watches over servers",
     "getMetrics": "for what watches over servers",
 }
-ANY = "a/b c"  # of what stands in a path
+ANY = "a/b c"  # for path parameters
 
 
 class Heard:
-    """A connection that answers nothing, and tells what was asked."""
+    """A connection that records requests and answers none."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any, Any, Any, bool]] = []
@@ -70,7 +70,7 @@ class Heard:
 
 
 class Stop(Exception):
-    """The request is known: what would be answered does not matter."""
+    """Ends a call after its request is recorded; the answer does not matter."""
 
 
 FIELDS: dict[str, Any] = {
@@ -133,7 +133,7 @@ FILTERS: dict[str, Any] = {name: ["words"] for name in wire.Filters.__annotation
 NEWEST = "2026-11-20T13:08:56Z"
 WHY = {"reason": "because"}
 
-# every call there is, by the operation it asks for
+# every call, by its operation
 CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
     "recall": (lambda client: client.recall("deploys", **QUESTION), wire.Recalled),
     "rate": (lambda client: client.rate("b", 1.0, reason="because"), wire.Rated),
@@ -250,7 +250,7 @@ def test_a_call_asks_what_its_operation_declares(name: str):
 
 
 def decoded_query(declared: Operation, query: dict[str, Any]) -> Any:
-    """Return the parameters as the server reads them: what may come often as a list."""
+    """Return the parameters as the server reads them, repeatable ones as lists."""
     schema = msgspec.json.schema_components([declared.query])[1][declared.query.__name__]
     sent: dict[str, Any] = {}
     for name, value in [pair for key, part in query.items() for pair in _query_pairs(key, part)]:
@@ -267,9 +267,9 @@ def test_a_call_reads_what_its_operation_answers(name: str):
 
 
 def missing(read: Any, sent: Any, where: str = "") -> list[str]:
-    """Return the fields that only one of two shapes has, here and in what lies in them.
+    """Return the fields that only one of two shapes has, including nested ones.
 
-    What is read as a dict holds whatever is sent; `etag` is a header's.
+    A shape that is read as a dict accepts every field; `etag` is a header and not compared.
     """
     if any(get_origin(part) is dict for part in parts_of(read)):
         return []
@@ -316,7 +316,7 @@ def test_a_field_that_only_one_side_has_is_found():
 
 def test_what_a_memory_may_have_is_what_a_draft_may_have():
     names = set(wire.Draft.__annotations__)
-    assert names == set(Draft.__struct_fields__) - {"made", "author"}  # jobs and doors say that
+    assert names == set(Draft.__struct_fields__) - {"made", "author"}  # set by jobs and endpoints
 
 
 def test_what_a_question_may_have_is_what_a_recall_takes():

@@ -1,4 +1,4 @@
-"""The laws of every projection: the log alone decides the rows, however they were come by."""
+"""The laws of every projection: the log alone decides the rows, however they were built."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -91,7 +91,7 @@ LOGS = st.lists(STEPS, max_size=25).map(lambda steps: logged(steps))
 
 
 def logged(steps: list[tuple[str, Body, str | None]]) -> list[Event]:
-    """Return steps as a log has them: an id is recorded once, a second time it is revised."""
+    """Return steps as a log's events: an id is recorded once and revised from then on."""
     events, ids = [], set()
     for seq, (subject, body, project) in enumerate(steps, start=1):
         if isinstance(body, Recorded) and subject in ids:

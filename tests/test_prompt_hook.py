@@ -1,4 +1,4 @@
-"""What is put before the model with a prompt: what is known of it, once, or nothing."""
+"""The context injected with a prompt: relevant memories, each once, or nothing."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -26,8 +26,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def knows(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """A session whose memory holds a rule and a decision about package managers, and says what it
-    is sure of.
+    """A session whose memory holds a rule and a decision about package managers, with hooks that
+    inject every match by words.
     """
     speaks_where_recall_is_sure(monkeypatch)
     session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
@@ -37,7 +37,7 @@ def knows(session: Session, monkeypatch: pytest.MonkeyPatch) -> Session:
     return session
 
 
-# What is said
+# The content
 
 
 def test_a_prompt_brings_what_is_known_rules_first(knows: Session):
@@ -130,7 +130,7 @@ def test_open_goals_come_when_they_are_asked_for(knows: Session):
     knows.remember("Choose a manager", kind="goal", id="done", status="done")
     assert knows.ask("hello there") == ""
     assert sorted(ids(knows.ask("where were we?"))) == ["far", "near"]
-    assert ids(knows.ask("what are the next steps?")) == []  # the model has them before it
+    assert ids(knows.ask("what are the next steps?")) == []  # already in the model's context
     knows.name = "s2"
     assert {"far", "near"} <= set(ids(knows.ask("what are the next steps?")))
 
@@ -145,7 +145,7 @@ def test_a_rule_that_names_what_the_prompt_names_comes_whatever_its_confidence(s
     assert session.events(Surfaced)[0].subject == "rule"
 
 
-# Unasked
+# Unwanted content
 
 
 def test_tool_or_web_content_is_attributed_and_never_a_rule_or_goal(
@@ -166,7 +166,7 @@ def test_tool_or_web_content_is_attributed_and_never_a_rule_or_goal(
     for note_ in (note for block in blocks + started for note in notes(block)):
         if "canary" in str(note_):
             assert "note" in note_ and note_["by"] in ("tool", "web") and "rule" not in note_
-    assert "canary" not in started[0] + started[3]  # nobody of this project wants that
+    assert "canary" not in started[0] + started[3]  # these goals are nobody's of this project
     assert all(RULES not in block for block in blocks)
 
 
@@ -181,7 +181,7 @@ def test_pinned_tool_content_is_still_attributed_to_the_tool(
     assert (payload["id"], payload["by"], "rule" in payload) == ("tool", "tool", False)
 
 
-# Once
+# Each memory once
 
 
 @pytest.mark.parametrize("prompt", ["run the build again", "show the failing test", "tail the log"])
@@ -239,7 +239,7 @@ def test_a_note_may_be_injected_again_after_compaction(knows: Session, start: st
     assert sorted(ids_) == (["rule", "why"] if again else [])
 
 
-# What is kept of it
+# The recorded events
 
 
 def test_an_injected_rule_is_recorded_as_surfaced(knows: Session):

@@ -1,4 +1,4 @@
-"""What a prompt wants and what of it lasts, told of prompts the classifier never saw."""
+"""A prompt's intent and its lasting statements, for prompts the classifier was not fitted on."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from store.agents.prompt_statements import find_statements
 
 LINES = Path(__file__).parent / "data" / "prompts"
 
-# language, prompt: what a user lays down for all that follows
+# language, prompt: lasting instructions and facts
 LASTS = (
     ("en", "From now on every migration needs a rollback script next to it."),
     ("en", "We decided to drop Elasticsearch and search with Postgres alone."),
@@ -49,7 +49,7 @@ LASTS = (
     ("ko", "배포는 수요일 오전에만 하기로 했습니다."),
     ("ko", "우리 결제 서버는 매달 말일에 점검합니다."),
 )
-# what is wanted now, and over when it is done
+# requests that are over once they are done
 PASSES = (
     ("en", "why does the importer hang on large files?"),
     ("en", "add a dark mode toggle to the settings page"),
@@ -105,7 +105,7 @@ WANTED = (
 
 
 def test_the_weights_are_those_of_the_lines_and_lives():
-    """Who changes a line or a label has to fit anew: `make fit`."""
+    """Run `make fit` after changing a line or a label."""
     files = [*sorted(LINES.glob("*.tsv")), LINES.parent / "lives" / "fitted.tsv"]
     lines = sha256(b"".join(path.read_bytes() for path in files))
     with np.load(prompt_classifier.WEIGHTS) as file:

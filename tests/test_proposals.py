@@ -1,4 +1,4 @@
-"""Plans, recommendations and drafts of lessons are one list, and one word answers each."""
+"""Plans, recommendations and drafts of lessons share one list and the same answers."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def notes(log: EventLog) -> EventLog:
 
 
 def a_plan(log: EventLog, now: int = NOW, project: str | None = None) -> str:
-    """Propose to merge two notes and to weigh a third; return the plan's id."""
+    """Propose to merge two notes and to raise the importance of a third; return the plan's id."""
     draft = Draft(id="merged", content="We deploy on Mondays", source_ids=("n0", "n1"))
     rows = fold_log(log).rows
     changes: tuple[Step, ...] = (
@@ -66,7 +66,7 @@ MAKERS = {"plan": a_plan, "recommendation": a_recommendation, "lesson": a_draft}
 
 @pytest.fixture(params=MAKERS)
 def waiting(request: pytest.FixtureRequest, notes: EventLog) -> str:
-    """Return the id of a proposal of each sort that waits."""
+    """Return the id of a pending proposal, for each category."""
     return MAKERS[request.param](notes)
 
 
@@ -244,7 +244,7 @@ def test_over_http_the_steps_of_a_plan_are_answered_one_by_one(
     assert [step["answer"] for step in answer["steps"]] == ["waiting"] * 3 + ["accepted"]
     assert asked("accept", steps=[3]).json == answer
     assert asked("accept", steps=[4]).status_code == 409
-    assert asked("reject", steps=[0]).json["state"] == "accepted"  # and with it what names it
+    assert asked("reject", steps=[0]).json["state"] == "accepted"  # also its dependent steps
     assert asked("undo").json["state"] == "undone"
 
 

@@ -86,7 +86,7 @@ def test_only_what_is_in_quarantine_is_released_and_all_or_none(built, plant):
 
 
 class HalvedOnce:
-    """A model that answers one text with a vector of another length."""
+    """A model that answers one text with a vector of half the length."""
 
     def __init__(self, embedder):
         self._embedder = embedder

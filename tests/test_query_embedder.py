@@ -1,4 +1,4 @@
-"""Recall never waits twice for a model that is gone, and takes it back when it is there again."""
+"""Recall never waits twice for a model that is down, and uses it again once it is back."""
 
 import threading
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from store.home.errors import EmbedderError
 
 
 class Model:
-    """A model that takes its time; it answers while it is well and counts what it was asked."""
+    """A slow model that records its texts, and fails while `is_well` is False."""
 
     model, dimension, is_cheap, is_local = "slow-1", 256, False, True
 
@@ -81,7 +81,7 @@ def test_only_the_last_queries_are_kept():
     embedder = QueryEmbedder(model := Model(), Clock())
     for number in range(KEPT):
         embedder.embed([f"query {number}"])
-    embedder.embed(["query 0"])  # used again: the next to go is query 1
+    embedder.embed(["query 0"])  # used again, so that query 1 is evicted next
     embedder.embed(["one more"])
     model.asked.clear()
     embedder.embed(["query 0", "query 1"])
@@ -138,7 +138,7 @@ def test_while_one_tries_again_the_others_do_not_wait():
 
 
 class Gated(Model):
-    """A model that answers each text when its own gate is open."""
+    """A model that answers each text once its own gate is open."""
 
     def __init__(self, *closed: str) -> None:
         super().__init__()
@@ -154,13 +154,13 @@ class Gated(Model):
 
 
 def asked_by(threads: int, embedder: QueryEmbedder, text: str, model: Model) -> list[Future]:
-    """Ask for one text from several threads; return what they will get once all of them wait."""
+    """Embed one text from several threads; return their futures once all of them wait."""
     pool = ThreadPoolExecutor(threads)
     asking = [pool.submit(embedder.embed, [text]) for _ in range(threads)]
     pool.shutdown(wait=False)
     while text not in model.asked:
         pass
-    wait(asking, timeout=0.2)  # those that would ask the model too have done it by then
+    wait(asking, timeout=0.2)  # enough time for a second call of the model
     return asking
 
 

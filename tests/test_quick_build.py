@@ -1,4 +1,4 @@
-"""A quick build keeps every promise of the job: the same manifest, nothing served unchecked."""
+"""A quick build gives the guarantees of the job: the same manifest, nothing published unchecked."""
 
 import os
 import subprocess
@@ -78,7 +78,7 @@ def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
 ):
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *arguments: []
-    )  # else it is built without it
+    )  # else the build leaves the memory out
     with EventLog(default.log) as log:
         plant(log, "planted", Recorded(content=frame.OPENING))
     steps: list[str] = []
@@ -91,7 +91,7 @@ def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
 def test_a_build_of_nothing_new_leaves_what_is_served(settings, default):
     first, steps = runner.build(settings, "default", silent), list[str]()
     assert runner.build(settings, "default", steps.append) == first
-    assert "vectors" in steps and "checks" not in steps  # the files were looked at, nobody asked
+    assert "vectors" in steps and "checks" not in steps  # files are checked, but no query is run
     assert runner.build(settings, "default", silent, full=True).number == 2
     assert manifests.current(default).number == 2
 

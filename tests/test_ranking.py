@@ -24,7 +24,7 @@ from serve.recall.scoring import (
 from store.index import top_k as top_k_module
 from store.index.top_k import top_k
 
-SCORES = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9, width=32)  # many ties, and few
+SCORES = st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 9, width=32)  # with many ties and with few
 UNITS = st.floats(0, 1)
 
 
@@ -55,7 +55,7 @@ def test_best_is_the_head_of_a_plain_sort(pairs: list[tuple[float, bool]], k: in
 @given(
     seed=st.integers(0, 2**32 - 1),
     size=st.integers(1, 5_000),
-    levels=st.sampled_from([1, 2, 3, 50, 1_000_000]),  # few make many ties
+    levels=st.sampled_from([1, 2, 3, 50, 1_000_000]),  # few levels make many ties
     passing=st.sampled_from([None, 0.01, 0.3, 0.7, 1.0]),
     k=st.integers(1, 8),
 )
@@ -64,7 +64,7 @@ def test_best_of_many_is_the_head_of_a_plain_sort(
 ):
     chosen = np.random.default_rng(seed)
     scores = (chosen.integers(0, levels + 1, size) / levels).astype(np.float32)
-    scores[: size // 3] *= chosen.random()  # the older ones are not like the newer
+    scores[: size // 3] *= chosen.random()  # older scores differ from the newer ones
     mask = None if passing is None else chosen.random(size) < passing
     docs = np.flatnonzero((scores > 0.25) & (True if mask is None else mask))
     expected = docs[np.lexsort((-docs, -scores[docs]))][:k]
@@ -86,7 +86,7 @@ def test_best_of_hundreds_of_thousands_is_the_head_of_a_plain_sort(
     assert top_k(scores, mask, 200, above=0.25).tolist() == expected.tolist()
 
 
-BLOCK = 128  # documents of one, of as many as there are below
+BLOCK = 128  # documents in a block when there are as many as below
 
 
 def test_blocks_whose_best_are_all_hidden_hide_nothing_else():
@@ -97,8 +97,8 @@ def test_blocks_whose_best_are_all_hidden_hide_nothing_else():
 
 def test_ties_beside_a_hidden_document_keep_the_newer_first():
     scores, mask = np.ones(200 * BLOCK, np.float32), np.ones(200 * BLOCK, np.bool_)
-    scores[0], mask[0] = 2.0, False  # its block is the first to be looked at
-    mask[195 * BLOCK :] = False  # as are the newest, in vain
+    scores[0], mask[0] = 2.0, False  # its block is searched first
+    mask[195 * BLOCK :] = False  # the newest blocks are searched for nothing
     assert top_k(scores, mask, 1).tolist() == [195 * BLOCK - 1]
 
 
@@ -156,7 +156,7 @@ def test_fusing_nothing_gives_two_empty_arrays(channels: list[Ranking]):
 def test_weighted_sum_adds_the_evidence_by_its_weight():
     evidence = {"words": np.array([0.25, 1.0, 0.5]), "session": np.array([1.0, 0.0, 1.0])}
     docs, scores, order = weighted_sum(np.array([3, 5, 9]), evidence, {"words": 1, "session": 0.5})
-    assert docs.tolist() == [9, 5, 3]  # of the two with 1.0 the newer one first
+    assert docs.tolist() == [9, 5, 3]  # of two equal scores the newer document comes first
     assert scores.tolist() == [1.0, 1.0, 0.75]
     assert order.tolist() == [2, 1, 0]
 
@@ -175,7 +175,7 @@ def test_a_linked_score_counts_only_where_it_is_allowed():
 
 
 def test_neighbouring_turns_contribute_a_share_of_the_best_score():
-    # the turn before the second scores most (8) and asked: the second is its answer
+    # the turn before the second scores most (8) and is a question: the second is its answer
     lent = neighbours.turn_shares(
         np.array([4.0, 1.0]), np.array([0.0, 8.0]), np.array([2.0, 0.0]), np.array([False, True])
     )

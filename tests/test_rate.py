@@ -1,4 +1,4 @@
-"""A memory, or all that a recall brought, is rated; what waits for a word is listed."""
+"""A memory, or every memory of a recall, is rated; pending recalls are listed."""
 
 import json
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def client(home: Path) -> Iterator[FlaskClient]:
         yield create_app(opened, "token", lambda: NOW).test_client()
 
 
-# Saying so
+# Rating
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_over_http_a_recall_just_answered_can_be_rated(client: FlaskClient):
     assert "recall" not in client.post("/v1/recall", json=quiet, headers=HEADERS).json
 
 
-# What waits
+# Pending recalls
 
 
 def test_a_recall_is_pending_until_it_or_a_hit_is_rated_or_judged(log: EventLog):

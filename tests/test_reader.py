@@ -39,7 +39,7 @@ READ = (
     "facts",
     "usage",
     "lessons",
-)  # what recall opens
+)  # the tables that recall opens
 QUERY = "where does `src/beacon.py` send its heartbeat"
 WANTED = "`src/beacon.py` sends its heartbeat to the harbour queue"
 
@@ -66,7 +66,7 @@ class Memory:
         return [self.tenant.snapshots / file.path for file in ref.files]
 
     def files_read(self, manifest: Manifest, projection: str) -> list[Path]:
-        """The files of the tables that recall reads: what builds alone read is checked by them."""
+        """Return the files of the tables that recall reads; builds check their own tables."""
         projections = {other.name: other for other in all_projections(EMBEDDER)}[projection]
         return [
             self.tenant.snapshots / file.path
@@ -81,7 +81,7 @@ class Memory:
 
 @pytest.fixture(scope="module")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with two manifests, the newer one over three more memories, and one in the tail."""
+    """A home with two manifests, the newer over three more memories, and one memory in the tail."""
     home = tmp_path_factory.mktemp("pattern")
     place = tenant(home)
     with EventLog(place.log, create=True) as log:
@@ -199,7 +199,7 @@ def test_a_manifest_that_reads_well_but_is_not_what_head_names_is_not_served(mem
     damaged, older = newest(memory), newest(memory, 1).number
     path = memory.manifest_file(damaged)
     was, later = f'"watermark":{damaged.watermark}', f'"watermark":{damaged.watermark + 1}'
-    path.write_text(path.read_text().replace(was, later))  # would hide what lies in the tail
+    path.write_text(path.read_text().replace(was, later))  # would hide memories of the tail
     reader = memory.reader()
     assert ask(reader).manifest == older
     assert first(ask(reader, "lanterns")) == "newest"
@@ -251,7 +251,7 @@ def test_an_unchanged_head_is_not_opened_again(memory: Memory):
 
 
 class Opposite(LexicalEmbedder):
-    """Another model of the same dimension, whose vectors mean something else."""
+    """Another model of the same dimension, whose vectors have the opposite sign."""
 
     model = "opposite-1"
 
@@ -310,7 +310,7 @@ def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
 
 def test_what_is_recorded_while_a_build_is_opened_is_in_the_next_answer(memory: Memory):
     class Interrupted(Reader):
-        """A reader that is asked, after a write, between opening a build and swapping it in."""
+        """A reader that recalls, after a write, between opening a build and swapping it in."""
 
         def _open(self):
             view = super()._open()
@@ -329,7 +329,7 @@ def test_an_answer_held_open_keeps_its_snapshot_through_later_builds(memory: Mem
     reader = memory.reader()
     with reader.view() as view:
         before = [other.content for other in view.snapshots.rows.take(range(24))]
-        for number in range(5):  # more than are kept: the mapped folder is deleted meanwhile
+        for number in range(5):  # more than are kept, so that the mapped folder is deleted
             memory.add(f"later note {number} is about sails")
             memory.build()
         assert [other.content for other in view.snapshots.rows.take(range(24))] == before
@@ -338,7 +338,7 @@ def test_an_answer_held_open_keeps_its_snapshot_through_later_builds(memory: Mem
 def test_replaced_snapshots_are_released_from_memory(memory: Memory):
     reader, former = memory.reader(), list[weakref.ref[object]]()
     gc.collect()
-    gc.disable()  # circles would stay until somebody looks for them
+    gc.disable()  # reference cycles would stay until the next collection
     try:
         with ThreadPoolExecutor(4) as pool:
             for count in range(5):
@@ -360,7 +360,7 @@ def test_replaced_snapshots_are_released_from_memory(memory: Memory):
 def test_replaced_snapshot_files_are_closed_at_once(memory: Memory):
     reader = memory.reader()
     gc.collect()
-    gc.disable()  # nobody is to wait for who looks for circles
+    gc.disable()  # the files must be closed without the cycle collector
     try:
         for count in range(2):
             assert ask(reader, QUERY).hits

@@ -1,4 +1,4 @@
-"""What a question brings back from the memory of a project, and what it does not."""
+"""The memories that a question recalls from a project, and those that it must not."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()
 MODES = ("auto", "lexical", "vector", "entity")
 
-# A web shop's memory: what an agent would have noted over some weeks.
+# A web shop's memory, as an agent would have recorded it over some weeks.
 NOTES = {
     "login": "loginHandler in src/auth/login.py rejects expired sessions with a 401",
     "cookie": "Session cookies are SameSite=Lax because the payment page comes back by POST",
@@ -79,7 +79,7 @@ def build_view(folder: Path, notes: dict[str, str], *, built: bool) -> View:
 
 @pytest.fixture(scope="module", params=["built", "tail"])
 def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> View:
-    """The shop's memory, once in a snapshot and once wholly in the tail."""
+    """The shop's memory, once in a snapshot and once entirely in the tail."""
     home = tmp_path_factory.mktemp("home")
     return build_view(home, NOTES, built=request.param == "built")
 

@@ -1,5 +1,5 @@
 """
-What a recall costs, counted in calls of Python functions: unlike time, they are the same on every
+The cost of a recall in calls of Python functions: unlike time, their number is the same on every
 machine.
 """
 
@@ -25,13 +25,13 @@ from store.maintenance.build import rebuild
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()
 WORDS = ["".join(random.Random(place).choices(ascii_lowercase, k=7)) for place in range(2_000)]
-MEMORIES, TAIL, LENGTH = 1_000, 100, 30  # LENGTH: words of a memory
+MEMORIES, TAIL, LENGTH = 1_000, 100, 30  # LENGTH is in words a memory
 WARM, COUNTED = 30, 30  # questions
 MOST_CALLS = 1_500
 
 
 def texts(count: int, seed: int) -> list[str]:
-    """Return texts of Zipfian words, as those of people are."""
+    """Return texts with Zipfian word frequencies, as in natural text."""
     weights = [1 / (rank + 3) for rank in range(len(WORDS))]
     chosen = random.Random(seed)
     return [" ".join(chosen.choices(WORDS, weights, k=LENGTH)) for _ in range(count)]
@@ -39,7 +39,7 @@ def texts(count: int, seed: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """A memory that was built, with events after that."""
+    """A built memory with later events."""
     home: Path = tmp_path_factory.mktemp("home")
     tenant_ = tenant(home)
     with EventLog(tenant_.log, create=True) as log:

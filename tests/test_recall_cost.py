@@ -1,4 +1,4 @@
-"""What a recall costs, counted and not timed: calls of Python functions are the same anywhere."""
+"""The cost of a recall in calls of Python functions, whose number is the same on every machine."""
 
 import random
 import sys
@@ -37,7 +37,7 @@ def test_a_recall_by_words_makes_few_calls(tenant, log):
         calls += event == "call"
 
     queries = [" ".join(note.split()[:10]) for note in notes[:120]]
-    for query in queries[:20]:  # what comes first is read once
+    for query in queries[:20]:  # the first queries load the tables
         ask(query)
     sys.setprofile(count)
     try:

@@ -1,4 +1,4 @@
-"""Receipts are found page by page, warm or put away, and one tells how its recall ended."""
+"""Receipts are found page by page, warm or archived, and each records how its recall ended."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def receipt(number: int, *hits: str, at: int | None = None, **envelope: Any) -> 
 
 @pytest.fixture
 def recalls(log: EventLog) -> EventLog:
-    """Twenty recalls, of which every fifth was silent and every fourth brought `a` second."""
+    """Twenty recalls: every fifth was silent, every fourth returned `a` second."""
     commands.record_batch(log, [Draft(id=id_, content=f"memory {id_}") for id_ in "ab"], NOW)
     log.append(
         [
@@ -61,7 +61,7 @@ def recalls(log: EventLog) -> EventLog:
 
 
 def receipt_numbers(log: EventLog, limit: int = 100, most: int = 8_000, **wanted: Any) -> list[int]:
-    """Return the numbers of the receipts that are found page by page, each page of `limit`."""
+    """Return the numbers of all matching receipts, read in pages of `limit`."""
     place, numbers = None, []
     while True:
         page_ = page(log, Wanted(**wanted), limit, place, most)
@@ -263,7 +263,7 @@ def test_secrets_in_a_query_are_in_no_receipt(home: Path, log: EventLog, way: st
         opened.close()
 
 
-# What decided an answer: enough to ask the same again
+# The basis of an answer: enough to repeat the recall
 
 
 EMBEDDER = LexicalEmbedder()
@@ -283,7 +283,7 @@ def ask(
 
 
 def asked_again(tenant: Tenant, log: EventLog, receipt: Recalled) -> str:
-    """Return the digest of the answer to what a receipt says was asked."""
+    """Return the digest of the answer to a receipt's recall, repeated."""
     basis = receipt.basis
     assert basis is not None
     profile = basis.profile or "balanced"

@@ -1,4 +1,4 @@
-"""What is recommended waits for a person: nothing is done unasked, and no means never again."""
+"""Recommendations wait for a person: nothing is done unasked, and a rejected one never returns."""
 
 import json
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def say(log: EventLog) -> Callable[..., str]:
 
 @pytest.fixture
 def look(home: Path, log: EventLog) -> Callable[..., list[Recommendation]]:
-    """Look for recommendations; return those that are new, as the log has them."""
+    """Look for recommendations; return the new ones as they are in the log."""
 
     def refreshed(at: int = LATER) -> list[Recommendation]:
         settings = config.load(environ={"MNEMOLOG_HOME": str(home)})

@@ -1,4 +1,4 @@
-"""What of a session is written to the log, kind by kind: what is off is nowhere on the disk."""
+"""The recorded kinds of session data: a kind that is off is nowhere on the disk."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def start(home: Path, work: Path) -> Iterator[Callable[[], Agent]]:
-    """Give what opens the memory with the settings there are."""
+    """Yield a function that opens the memory with the current settings."""
     EventLog(tenant.tenant(home).log, create=True).close()
     opened: list[OpenTenants] = []
 
@@ -86,7 +86,7 @@ def test_a_kind_that_is_off_leaves_no_bytes_on_disk(
     file = home / "config.toml" if where == "home" else work / ".mnemolog.toml"
     file.write_text(f"record = {kinds}\n")
     works(start())
-    missing = {off, "outputs"} if off == "commands" else {off}  # of which commands?
+    missing = {off, "outputs"} if off == "commands" else {off}  # outputs belong to commands
     assert on_disk(home) == set(SAID) - missing
 
 
@@ -139,7 +139,7 @@ def test_imports_skip_kinds_that_are_off(home: Path, work: Path, start: Callable
     assert imported()["added"]
     with EventLog(tenant.tenant(home).log) as log:
         events = list(log.read())
-    # and the plan by which all of it is undone
+    # and the plan that undoes all of it
     assert {event.kind for event in events} == {"prompted", "session", "planned", "applied"}
     assert {event.body.prompt for event in events if event.kind == "prompted"} == {""}
 

@@ -24,12 +24,12 @@ from store.maintenance import build
 NOW = 1_790_000_000_000_000
 TOKEN = "secret"
 NAME = "litellm:openai/tiny"
-# litellm and what it brings leave sockets and loops to the collector
+# litellm and its dependencies leave sockets and loops to the collector
 pytestmark = pytest.mark.filterwarnings("default")
 
 
 class Memory:
-    """A server of one home over HTTP, whose pauses end when the test says so."""
+    """A server of one home over HTTP, whose pauses end on the test's clock."""
 
     def __init__(self, home: Path, log: EventLog) -> None:
         self.log, self.now = log, 0.0
@@ -82,7 +82,7 @@ def test_recall_answers_by_words_while_the_embedder_is_down_and_recovers_by_itse
     down = memory.recall("when does the release ship")
     assert down["degraded"] and down["notices"][0].startswith("no vectors: openai/tiny: ")
     assert down["hits"][0]["text"] == "the release ships at noon"
-    assert not memory.recall()["degraded"]  # asked before: its vector is kept
+    assert not memory.recall()["degraded"]  # its vector is still cached
     server.start()
     assert memory.recall("when does the release ship")["degraded"]  # the pause is not over
     memory.now += PAUSE_S

@@ -1,5 +1,5 @@
 """
-What redaction promises: secrets go, everything else stays.
+The guarantees of redaction: secrets go, everything else stays.
 
 Samples are random and assembled from parts, so that no scanner takes this file for a leak.
 """
@@ -20,7 +20,7 @@ from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find, find_in_all, redact, redact_value
 from store.redaction.token_patterns import ISSUED, Pattern
 
-Sample = tuple[str, str]  # the text to place, and the part of it that must not survive
+Sample = tuple[str, str]  # the text to insert, and the part of it that must be removed
 
 
 def issued(prefix: str, alphabet: str, size: int, suffix: str = "") -> Callable[..., Sample]:
@@ -451,14 +451,14 @@ FRAGMENTS = st.sampled_from(
         *(pattern.cue for pattern in ISSUED + NAMED),
         *('="', "='", ": ", "=", '"', "\\", "\n", "://", "@", ":", "[redacted:jwt:0a1b]", "-----"),
         *(KINDS[kind](random.Random(kind))[0] for kind in KINDS),
-        *("\u200b", "\u00ad", "=\n", "\\\n", "\r\n", "word " * 13 + "\n"),  # what splits a secret
+        *("\u200b", "\u00ad", "=\n", "\\\n", "\r\n", "word " * 13 + "\n"),  # splits a secret
         *("A1b2C3d4" * 5, "hunter22", "\u0130", "\x00", "[redacted:", "END PRIVATE KEY-----"),
     ]
 )
 TEXTS = st.lists(FRAGMENTS | st.text(max_size=8), max_size=12).map("".join)
 
 
-# letters that lower case turns into the ones of a cue
+# letters whose lower case is a letter of a cue
 ODD = TEXTS.map(lambda text: text.replace("k", "\u212a").replace("i", "\u0130"))
 
 
@@ -501,7 +501,7 @@ def test_sanitized_names_are_never_plain_alphanumeric(pattern: Pattern, data):
 
 
 def test_our_own_ids_are_not_credentials():
-    """An id alone is not looked at: so no pattern may take one for a secret where it is."""
+    """Ids are not checked on their own, so no pattern may match a part of one."""
     alphabet, rng = "0123456789ABCDEFGHJKMNPQRSTVWXYZ", random.Random(26)
     cues = {pattern.cue for pattern in ISSUED if set(pattern.cue) <= set(alphabet)}
     assert len(cues) > 10

@@ -1,4 +1,4 @@
-"""Tokens of issuers that no rule knows go out of prose; names, ids and digests stay."""
+"""Tokens of issuers without a rule are removed from prose; names, ids and digests stay."""
 
 import random
 import string
@@ -15,7 +15,7 @@ MIXED = string.ascii_letters + string.digits
 PROSE = ("here it is: {}", "use {} for staging, please", "I pasted `{}` by mistake.", "try ({})")
 
 Draw = Callable[[str, int], str]
-FAMILIES: dict[str, Callable[[Draw], str]] = {  # of none of these was a weight fitted
+FAMILIES: dict[str, Callable[[Draw], str]] = {  # no weight was fitted on any of these
     "base58": lambda draw: draw(MIXED.translate(dict.fromkeys(map(ord, "0OIl"))), 32),
     "prefix and environment": lambda draw: f"kestrel-live_{draw(MIXED, 28)}",
     "base64": lambda draw: f"{draw(MIXED, 1)}{draw(MIXED + '+/', 42)}=",
@@ -65,7 +65,7 @@ def test_names_ids_and_digests_stay_in_prose(text: str):
 
 def test_id_that_stands_alone_stays_so_two_sessions_never_become_one():
     ids = [drawn("base58", number) for number in range(50)]
-    assert all(map(is_bare_token, ids[:5]))  # as a word among others each of these would go
+    assert all(map(is_bare_token, ids[:5]))  # within a sentence each of these would go
     assert [redact(id_) for id_ in ids] == ids
 
 

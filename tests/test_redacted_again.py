@@ -1,4 +1,4 @@
-"""What an earlier version kept is built, answered and shown redacted by today's patterns."""
+"""Text recorded by an earlier version is built, answered and shown redacted by today's patterns."""
 
 import json
 
@@ -62,13 +62,13 @@ def test_the_tail_does_not_show_it_before_a_build(built, plant):
 def test_what_was_built_with_other_patterns_is_built_anew(built, plant, monkeypatch):
     plant(built.log, "old", Recorded(content=SAYS))
     with monkeypatch.context() as before:
-        for name in ("_BLOCK_CUES", "_WORD_CUES", "_NAMED_CUES"):  # a version that knew none
+        for name in ("_BLOCK_CUES", "_WORD_CUES", "_NAMED_CUES"):  # a version without patterns
             before.setattr(redact, name, ())
         before.setattr(redact.bare_tokens, "find_bare_tokens", lambda text, starts: ())
         before.setattr(catalog, "MEMORIES_PROJECTION", replace(MEMORIES_PROJECTION, version=""))
         built.rebuild()
         assert TOKEN in content(built, "old")
-    assert TOKEN not in content(built, "old")  # what was published is not answered from
+    assert TOKEN not in content(built, "old")  # the published snapshot is not used
     built.rebuild()
     assert TOKEN not in content(built, "old")
 

@@ -1,4 +1,4 @@
-"""What several memories say together is noticed once, with its sources, and not by chance."""
+"""A pattern in several memories is reported once, with its sources, and not by chance."""
 
 import json
 import random
@@ -62,13 +62,13 @@ def memory(home: Path, tenant: Tenant, log: EventLog) -> Iterator["Notes"]:
 
 
 class Notes:
-    """A memory that is written to and reflected on."""
+    """A memory to write to and to reflect on."""
 
     def __init__(self, home: Path, tenant: Tenant, log: EventLog) -> None:
         self.home, self.tenant, self.log = home, tenant, log
 
     def say(self, texts: Sequence[str], first: int = 0, **fields: object) -> list[str]:
-        """Record texts, one a day from a day on; return their ids."""
+        """Record texts, one a day, starting at day `first`; return their ids."""
         name = fields.pop("name", "n")
         ids = [f"{name}{first + at}" for at in range(len(texts))]
         drafts = [
@@ -202,7 +202,7 @@ def test_a_weekday_is_told_only_where_chance_does_not_explain_it():
     rhythm = findings._rhythm(tuesdays[:9], list(week), set(), tried=80)
     assert rhythm == "9 times on a Tuesday"
     assert findings._rhythm(tuesdays[:3], list(week), set(), tried=80) == ""
-    # where all is written on Tuesdays, an error on Tuesdays is no news
+    # if all notes are from Tuesdays, an error on Tuesdays is no finding
     assert findings._rhythm(tuesdays[:9], tuesdays, set(), tried=80) == ""
     spread = random.Random(7).sample(list(week), 40)
     assert findings._rhythm(sorted(spread), list(week), set(), tried=80) == ""
@@ -268,7 +268,7 @@ def test_a_fix_is_told_with_the_failure_before_it(memory: Notes):
 
 
 def mean_linkage(alike: np.ndarray, least: float) -> list[list[int]]:
-    """Merge the most similar two groups over and over, as the definition says."""
+    """Merge the most similar two groups repeatedly, as the definition requires."""
     groups = [[number] for number in range(len(alike))]
     while True:
         pairs = [
@@ -315,11 +315,11 @@ def finding(*texts: str) -> Finding:
     [
         ("The proxy listens on port 5432 in both notes.", True),
         ("The proxy listens on port 5433.", False),  # another number
-        ("The proxy listens on port 543.", False),  # a part of a number
+        ("The proxy listens on port 543.", False),  # part of a number
         ("The proxy was moved to nginx.conf by Anna.", False),  # an invented name
-        ("The proxy does not listen on port 5432.", False),  # turned round
+        ("The proxy does not listen on port 5432.", False),  # negated
         ("Rewrite everything with better tooling and more tests.", False),  # other words
-        ("The proxy listens, " * 40 + "on port 5432.", False),  # no sentence
+        ("The proxy listens, " * 40 + "on port 5432.", False),  # not a sentence
     ],
 )
 def test_only_sentences_supported_by_sources_are_kept(sentence: str, stays: bool):
@@ -352,7 +352,7 @@ def test_a_model_writes_what_its_sources_bear_out(memory: Notes, server: ModelSe
     assert plan is not None and "a model wrote 1 text" in plan.body.notes
     assert DEADLOCKS[0] in server.asked[0].data
     assert memory.reflect(no_model=False, llm=asking(server)) is None
-    assert len(server.asked) == 1  # what is known is not asked again
+    assert len(server.asked) == 1  # a known insight is not requested again
 
 
 @pytest.mark.filterwarnings("default")
@@ -374,7 +374,7 @@ def test_a_model_that_is_ill_or_too_dear_leaves_the_sources_own_words(
 
 
 def asking(server: ModelServer, **limits: object) -> Llm:
-    """Return settings that ask the server."""
+    """Return settings for a model on the server."""
     model = "openai/gpt-5-mini"
     values = {"cheap": model, "balanced": model, "api_base": server.url, "timeout_s": 5.0}
     return msgspec.convert(values | limits, Llm)
@@ -387,7 +387,7 @@ def test_the_command_shows_its_plan_and_does_it(memory: Notes):
     assert tried.exit_code == 0 and "settle_basket" in tried.stdout
     assert "plans apply" in tried.stderr and not memory.insights()
     waiting = json.loads(CliRunner().invoke(main, ["reflect", "--json"]).stdout)
-    assert waiting["state"] == "waiting" and not memory.insights()  # it is for a person to say yes
+    assert waiting["state"] == "waiting" and not memory.insights()  # a person has to accept it
     assert len(waiting["steps"]) == 1
     result = CliRunner().invoke(main, ["plans", "apply", waiting["plan"]])
     assert result.exit_code == 0, result.output

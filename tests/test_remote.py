@@ -1,4 +1,4 @@
-"""A model behind litellm: asked over real HTTP, and every way it fails is an EmbedderError."""
+"""A model behind litellm: called over real HTTP, and every failure is an EmbedderError."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from store.embedders.remote import Patience, RemoteEmbedder, dollars
 from store.home.errors import EmbedderError
 
 KEY = "sk-verysecret0123456789"
-# litellm and what it brings leave sockets and loops to the collector
+# litellm and its dependencies leave sockets and loops to the collector
 pytestmark = pytest.mark.filterwarnings("default")
 
 

@@ -1,4 +1,4 @@
-"""`doctor --repair` mends what it can, asks before it touches the log, and names what is lost."""
+"""`doctor --repair` mends all it can, asks before it changes the log, and names every loss."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def doctor(*words: str) -> Result:
 
 @pytest.fixture
 def wrecked(built) -> Path:
-    """A log of which one page of rows is zeros; nobody has it open."""
+    """A closed log with one page of rows zeroed."""
     texts = [f"note {number} of the long list " * 9 for number in range(60)]
     built.log.append(
         [Event(f"n{number}", NOW, Recorded(content=text), f"n{number}")
@@ -116,7 +116,7 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     broken = bytearray(ahead)
     broken[len(ahead) // 2] ^= 1
     built.log.path.with_name("log.sqlite-wal").write_bytes(broken)
-    with EventLog(built.log.path) as log:  # SQLite drops all behind the frame, and then the file
+    with EventLog(built.log.path) as log:  # SQLite drops all after the bad frame, and then the file
         assert integrity.head_gap(log) is not None
     (mended,) = repair(Settings(home), NOW, may_touch_log=True)
     assert mended.how.endswith("lost: none")
@@ -136,7 +136,7 @@ def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home:
     built.log.close()
     built.log.path.write_bytes(b"")
     ahead.write_bytes(data)
-    with pytest.raises(LogCorrupt):  # SQLite deletes the file on looking
+    with pytest.raises(LogCorrupt):  # SQLite deletes the file when it opens the log
         EventLog(built.log.path)
     assert {step.state for step in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
@@ -173,7 +173,7 @@ def test_what_was_erased_does_not_come_back(built, home: Path):
     (salvage.folder_of(built.log.path)).mkdir()
     (salvage.folder_of(built.log.path) / "log.sqlite-00").write_bytes(before)
     data = bytearray(built.log.path.read_bytes())
-    data[18:20] = b"\xff\xff"  # the file's format: nobody can open it
+    data[18:20] = b"\xff\xff"  # a file format that cannot be opened
     built.log.path.write_bytes(data)
     assert {step.state for step in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     assert b"zyzzyva" not in built.log.path.read_bytes()

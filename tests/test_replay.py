@@ -1,4 +1,4 @@
-"""Past recalls asked again: the memory as it was known answers as it did."""
+"""Past recalls repeated: the memory as of then gives the answer of then."""
 
 import shutil
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 def live(session: Session, weeks: int = 4) -> None:
-    """Let a project's memory grow, be built, corrected and asked for some weeks."""
+    """Write to, build, correct and query a project's memory for some weeks."""
     for week in range(weeks):
         session.name = f"s{week}"
         for number, topic in enumerate(TOPICS):

@@ -1,4 +1,4 @@
-"""A replica: all that a log says lies elsewhere a second later, and comes back as it was then."""
+"""A replica: every event of a log is stored elsewhere a second later, and can be restored."""
 
 import os
 import random
@@ -56,14 +56,14 @@ def files(place: Remote) -> list[str]:
 
 
 def sync(tenant: Tenant, place: Remote, now: int = NOW, *, anew: bool = False) -> Sent:
-    """Send as a process that has just begun."""
+    """Send as a process that has just started."""
     sent = TenantReplica(tenant, place).sync(now, anew=anew)
     assert sent is not None
     return sent
 
 
 def restored(place: Remote, home: Path, at: int | None = None) -> list[Event]:
-    """Return the events of a tenant that is restored elsewhere, whose log is sound."""
+    """Return the events of a tenant restored elsewhere; check its log's integrity."""
     shutil.rmtree(home, ignore_errors=True)
     restore.restore_replica(Settings(home), place, "default", NOW, until=at)
     with EventLog(tenants.find_tenant(home).log) as log:
@@ -102,7 +102,7 @@ def test_any_second_comes_back_as_the_prefix_of_the_log(
 
 
 class Broken:
-    """A place whose calls end at the given one: as where the process was killed."""
+    """A remote that fails from the given call on, as if the process were killed there."""
 
     def __init__(self, place: Remote, calls: int) -> None:
         self.url, self._place, self._left = place.url, place, calls
@@ -125,7 +125,7 @@ class Broken:
         self._place.put(name, data)
 
     def delete(self, names: Iterable[str]) -> None:
-        for name in [*names]:  # half of them may go
+        for name in [*names]:  # half of them may be deleted
             self._count()
             self._place.delete([name])
 
@@ -149,7 +149,7 @@ def test_a_writer_that_ends_anywhere_is_continued_and_nothing_is_left_over(
         try:
             TenantReplica(tenant, broken).sync(NOW, anew=True)
         except RemoteError:
-            before = restored(place, tmp_path / "again")  # what was there before is there still
+            before = restored(place, tmp_path / "again")  # the earlier replica is still complete
             assert len(before) >= log.head() - 3
         else:
             break
@@ -203,7 +203,7 @@ def test_of_an_earlier_moment_comes_back_what_was_not_erased_since(
 
 
 def texts(place: Remote) -> str:
-    """Return all that the files at a place say, decoded."""
+    """Return the contents of all files at a remote, decoded."""
     root = Path(place.url)
     tables = [pq.read_table(path).to_pylist() for path in root.rglob("*.parquet")]
     others = [path.read_bytes() for path in root.rglob("*.sqlite")]
@@ -236,7 +236,7 @@ def test_what_waits_what_was_put_away_and_the_settings_come_along(
     whole = list(log.read())
     keeper = HomeReplica(home, place)
     assert [name for name, _ in keeper.sync(NOW)] == ["default"]
-    assert list(keeper.sync(NOW)) == []  # nothing changed, nothing is asked
+    assert list(keeper.sync(NOW)) == []  # nothing changed, so nothing is listed
     there = tmp_path / "there"
     assert restored(place, there) == whole
     waiting = Queue(tenants.find_tenant(there).ingest)
@@ -336,7 +336,7 @@ def test_a_disk_that_is_not_there_is_named_and_nothing_is_made_in_its_place(
     with pytest.raises(RemoteError, match="elsewhere"):
         sync(tenant, place)
     assert not root.exists()
-    root.mkdir()  # the empty folder that a disk is mounted on
+    root.mkdir()  # the empty mount point of a disk
     with pytest.raises(RemoteError, match="mount its disk"):
         sync(tenant, place)
     assert list(root.iterdir()) == []
@@ -469,7 +469,7 @@ def test_a_server_sends_by_itself_from_when_the_place_is_kept_until_its_end(
 
 
 def behind(home: Path) -> int | None:
-    """Return the number of events a home's replica lacks; None before the first."""
+    """Return the number of events a home's replica lacks; None before the first sync."""
     tenant = tenants.find_tenant(home)
     with EventLog(tenant.log) as log:
         lag = state.lag(tenant, log, "")

@@ -23,7 +23,7 @@ TEXTS = [f"note {number} of many" for number in range(5 * BATCH)]
 
 
 class Posting:
-    """A slow model behind a server that counts what it is asked."""
+    """A slow model behind a server that records its requests."""
 
     model, dimension, is_cheap, is_local = "posting-1", DIMENSION, False, True
 

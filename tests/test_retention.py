@@ -1,4 +1,4 @@
-"""Episodes that are older than they are kept: their words go, what was learnt of them stays."""
+"""Episodes past their retention: their text is erased, the lessons from them stay."""
 
 import json
 import os
@@ -27,7 +27,7 @@ OLD = b"zanzibar"
 
 
 def episode(log: EventLog, session: str, at: int, word: str) -> str:
-    """Tell a turn of a session; return the id of its episode."""
+    """Append a turn of a session; return the id of its episode."""
 
     def event(body: Any, after: int) -> Event:
         id_ = new_id(at + after)
@@ -82,7 +82,7 @@ def test_an_old_episode_is_gone_from_every_file_and_a_young_one_stays(
     assert recalled("fix the zanzibar job") in ([], [young])
     assert recalled("fix the xylophone job") == [young]
     assert retention.count_waiting(tenant, log, 30, NOW) == 0
-    assert "zanzibar" not in repr([*log.read()])  # what was put away is compressed
+    assert "zanzibar" not in repr([*log.read()])  # archived events are compressed
     assert integrity.problems(log) == []
     assert CliRunner().invoke(main, ["verify"]).exit_code == 0
 

@@ -1,4 +1,4 @@
-"""What waits is decided one at a time: on a terminal by answers, else by the commands printed."""
+"""Pending items are decided one at a time: on a terminal by answers, else by printed commands."""
 
 import json
 import os
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EventLog:
-    """A log with two drafts, a plan and a conflict that wait; they were made today."""
+    """A log of today with two drafts, a plan and a conflict, all pending."""
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     now = time.time_ns() // 1000
@@ -49,7 +49,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EventLog:
 
 
 def converse(answers: dict[str, str], editor: str) -> str:
-    """Run `review` on a terminal and answer each question by what it is about; return all said."""
+    """Run `review` on a terminal and answer each question by its text; return the whole output."""
     import pty
 
     ours, its = pty.openpty()
@@ -65,7 +65,7 @@ def converse(answers: dict[str, str], editor: str) -> str:
     while select.select([ours], [], [], 60)[0]:
         try:
             words += os.read(ours, 65_536).decode()
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             break
         questions = words[answered:]
         if questions.endswith(": "):

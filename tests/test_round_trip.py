@@ -1,4 +1,4 @@
-"""What `export` writes and `import jsonl` takes back is the same memory, links and ratings too."""
+"""An `export` read by `import jsonl` gives the same memory, including links and ratings."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def file(built: Built, tmp_path: Path) -> Path:
     for id_, when in (("h1", 1), ("h2", 2)):
         draft = Draft(id=id_, key="db.port", value=id_, content=f"The port is that of {id_}")
         commands.record(built.log, draft, NOW + when * DAY)
-    commands.restore(built.log, "h1", NOW + 3 * DAY)  # so that the older value holds
+    commands.restore(built.log, "h1", NOW + 3 * DAY)  # makes the older value current
     commands.rate(built.log, "m02", -0.5, NOW + 4 * DAY, "it misled", trust="agent")
     commands.rate(built.log, "m02", 1.0, NOW + 5 * DAY)
     commands.archive(built.log, "m21", NOW + 6 * DAY)
@@ -46,7 +46,7 @@ def written(log: EventLog, path: Path) -> Path:
 
 
 def lines(path: Path) -> dict[str, dict[str, object]]:
-    """Return the lines by id, without what the importing says itself, and forgotten ones."""
+    """Return the lines by id, without fields that an import sets and forgotten memories."""
     read = (json.loads(line) for line in path.read_text().splitlines())
     memories = {memory["id"]: memory for memory in read if memory.get("state") != "forgotten"}
     for memory in memories.values():

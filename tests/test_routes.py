@@ -1,4 +1,4 @@
-"""The router serves what was adopted, tries little and says how likely that was, and learns."""
+"""The router serves the adopted policy, explores a little, records the propensity, and learns."""
 
 import json
 import random
@@ -100,7 +100,7 @@ def rated(subject: str, verdict: float, at: int = NOW, **more: Any) -> Event:
     return Event(new_id(at), at, Rated(verdict=verdict), subject, **more)
 
 
-# What is chosen
+# Selection
 
 
 def test_all_defaults_are_recall_as_it_is():
@@ -135,7 +135,7 @@ def test_one_level_is_tried_as_often_as_its_receipt_says():
     tried = [other for other in routes if other.tried]
     assert len(tried) / len(routes) == pytest.approx(EPSILON, abs=0.01)
     counts = Counter((other.tried, other.actions[other.tried]) for other in tried if other.tried)
-    assert len(counts) == 4  # two other ways to search, one of each of the others
+    assert len(counts) == 4  # two alternatives for search, one for each other level
     for route in tried[:100]:
         assert route.tried is not None
         others = {**route.actions, route.tried: served[route.tried]}
@@ -153,7 +153,7 @@ def test_a_receipt_always_tries_the_same_and_without_one_nothing_is_tried():
     assert Router(explore=0.5).route("debug").tried is None
 
 
-# What is held
+# Action values and rewards
 
 
 def test_q_moves_by_alpha_of_the_difference_in_the_order_of_the_recalls():
@@ -228,7 +228,7 @@ def test_previous_never_changes_what_is_held(steps: list[Any], data: st.DataObje
         assert digest(folded(events, previous=before)) == digest(folded(events))
 
 
-# What it changes
+# Effects on recall
 
 
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
@@ -236,7 +236,7 @@ NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split
 
 @pytest.fixture
 def home_of_errors(home: Path) -> Path:
-    """A memory with a dozen notes about one error, more and less sure."""
+    """A memory with a dozen notes about one error, at different confidences."""
     with EventLog(tenants.tenant(home).log, create=True) as log:
         for number, word in enumerate(NUMBERS):
             more = "in the login handler of the billing service " if number % 2 else ""
@@ -258,7 +258,7 @@ PLAIN = "who is the host of the day"
 
 @dataclass
 class Server:
-    """The routes over a memory that can be built anew beneath them."""
+    """The routes over a memory that can be rebuilt while they serve it."""
 
     home: Path
     tenants: OpenTenants
@@ -307,7 +307,7 @@ def test_thresholds_and_k_are_the_modes_own(serve):
     assert len(usual_plain["hits"]) > len(high["hits"])
     why = server.ask(DEBUG, explain=True)["why"]
     assert why["route"] == {"mode": "debug", "actions": {"search": "low_threshold"}}
-    # who says himself how sure it must be, or how many may come, is not routed
+    # a request with its own `min_confidence` or `top_k` is not routed
     assert server.ask(PLAIN, min_confidence=0.3)["min_confidence"] == 0.3
     assert len(server.ask(DEBUG, top_k=8)["hits"]) <= 8 < len(low["hits"])
 
@@ -354,7 +354,7 @@ def test_without_being_asked_to_nothing_is_tried(serve):
     assert {receipt.route.propensity for receipt in server.receipts()} == {1.0}
 
 
-# What is put before a model
+# Injected context
 
 
 LONG = "The package manager we use in this repository is pnpm. " + "It saves much disk space. " * 9
@@ -363,7 +363,7 @@ ASKED = "which package manager do we use in this repository?"
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session that is told what holds the words of its prompt, whatever the fit is of the day."""
+    """A session whose hooks inject any match by words, independent of the fitted model."""
     by_words = tuple(5.0 * (name == "said") for name in speaking.FEATURES)
     model = speaking.Model(by_words, bias=-3.0, bar=0.4)
     monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, model))
@@ -394,7 +394,7 @@ def test_a_passive_policy_says_less_unasked_but_rules_still_come(session: Sessio
     serving(session, tmp_path, proactivity="passive")
     session.name = "s2"
     assert session.ask(vague) == ""
-    assert ids(session.ask(ASKED)) == ["why"]  # what is sure enough
+    assert ids(session.ask(ASKED)) == ["why"]  # confident enough
     receipt = session.events(Recalled)[0].body
     assert receipt.hits == () and receipt.route.actions["proactivity"] == "passive"
     session.remember("Never run npm here", kind="preference", id="rule")
@@ -413,17 +413,17 @@ BEST = {
     "routine": "high_threshold",
     "none": "medium_threshold",
 }
-GOOD, POOR = 0.8, 0.35  # how often a person says that it helped
+GOOD, POOR = 0.8, 0.35  # the chance that a person rates the recall as helpful
 
 
 def true_reward(policy: Any) -> float:
-    """Return the mean verdict of a person under a policy: 1 where it helped, else -0.5."""
+    """Return a person's mean verdict under a policy: 1 for a helpful recall, else -0.5."""
     chances = [GOOD if policy[state]["search"] == BEST[state] else POOR for state in STATES]
     return sum(1.5 * chance - 0.5 for chance in chances) / len(chances)
 
 
 def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at: int) -> None:
-    """Append recalls as the router makes them, and what a person then says of them."""
+    """Append recalls as the router makes them, and a person's ratings of them."""
     events: list[Event] = []
     for _ in range(count):
         id_ = f"r{chance.getrandbits(64):016x}"
@@ -437,7 +437,7 @@ def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at:
 
 
 def learnt(home: Path, now: int) -> Any:
-    """Run the job; return the policy that is served from then on."""
+    """Run the job; return the policy that is served afterwards."""
     with opened_context(Settings(home), "default", now) as context:
         plan = write_plan(find_job("route"), context, apply=True)
         before = Routes(context.tables("routes")).policy()
@@ -464,7 +464,7 @@ def test_within_2000_rated_recalls_the_policy_has_nine_tenths_of_the_oracles_rew
 def evidence(
     verdicts: list[float], served_verdicts: int = 60, tried: str = "low_threshold"
 ) -> list[Event]:
-    """Return recalls in which a threshold was tried and rated so, and served ones, rated 0."""
+    """Return recalls that tried a threshold, with these ratings, and served recalls rated 0."""
     events = []
     for number, verdict in enumerate([*[0.0] * served_verdicts, *verdicts]):
         is_tried = number >= served_verdicts
@@ -483,9 +483,9 @@ def evidence(
 @pytest.mark.parametrize(
     ("verdicts", "why"),
     [
-        ([1.0] * 6, "too few"),  # six lucky ones
-        ([-1.0] * 30 + [1.0] * 10, "may lose"),  # Q has forgotten what came before
-        ([1.0, -1.0] * 8 + [1.0], "may lose"),  # nobody knows
+        ([1.0] * 6, "too few"),  # six lucky ratings
+        ([-1.0] * 30 + [1.0] * 10, "may lose"),  # Q has forgotten the early ratings
+        ([1.0, -1.0] * 8 + [1.0], "may lose"),  # inconclusive
     ],
 )
 def test_a_policy_that_may_lose_is_refused_and_the_note_says_why(verdicts: list[float], why: str):
@@ -504,14 +504,14 @@ def test_what_the_log_bears_out_is_proposed_with_its_estimate():
 
 def test_actions_without_a_comparison_are_not_adopted():
     events = []
-    for number in range(60):  # both were served, nothing was tried: the days differ, not they
+    for number in range(60):  # both were served and neither tried: only the days differ
         action = "low_threshold" if number < 30 else "medium_threshold"
         events += [recalled(f"r{number}", {"search": action}), rated(f"r{number}", number < 30)]
     assert propose_policy(Routes(folded(events))).steps == ()
 
 
 def test_the_estimate_is_that_of_a_user_who_was_asked():
-    """Rewards of a served and a tried action, drawn and weighed as the log has them."""
+    """Rewards of a served and a tried action are drawn and weighted as in the log."""
     chance = np.random.default_rng(3)
     misses = 0
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Rules come back apart from background facts, and only the user makes one."""
+"""Rules are returned apart from background facts, and only the user makes one."""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_rule_that_holds_no_longer_is_none():
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three memories about one thing: a lesson, the same of the web, a fact."""
+    """Three memories on one topic: a lesson, a lesson from the web, a fact."""
     monkeypatch.chdir(tmp_path)
     drafts = [
         {"id": "l", "kind": "lesson", "content": "Never force-push the release branch"},

@@ -1,4 +1,4 @@
-"""What runs in a process of ours leave behind is Dagster's, and its files are closed with it."""
+"""Runs in our own process leave the records Dagster's would, and close their files at the end."""
 
 import sys
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_dagsters_own_storages_read_what_a_run_wrote(settings):
         assert kinds.count("ASSET_MATERIALIZATION") == kinds.count("ASSET_CHECK_EVALUATION") == 1
         materialization = theirs.get_latest_materialization_event(dg.AssetKey("answer"))
         assert materialization.asset_materialization.metadata["value"].value == 42
-        # and the other way round: the next run goes on from theirs
+        # and the reverse: the next run continues from Dagster's records
         dg.materialize([answer], instance=theirs)
     with dagster_home.instance(settings) as ours:
         assert ours.get_runs_count() == 2
@@ -55,7 +55,7 @@ def test_files_are_open_while_a_run_lasts_and_closed_after(settings):
         runs = {prune_runs.execute_in_process(instance=instance).run_id for _ in range(3)}
         wanted |= {f"{run}.db" for run in runs}
         assert opened() >= {"index.db", "runs.db"}
-        assert len(opened() - {"index.db", "runs.db"}) == 1  # not one for every run there was
+        assert len(opened() - {"index.db", "runs.db"}) == 1  # not one for each run
     assert opened() == set()
 
 

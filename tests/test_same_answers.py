@@ -1,4 +1,4 @@
-"""The same question gets the same answer: every recall of a long life asked again."""
+"""The same question gets the same answer: every recall of a long life is repeated."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,13 +50,13 @@ def test_months_of_recalls_with_restarts_restores_and_full_builds_are_answered_a
 def test_ages_counted_to_the_publication_of_a_build_would_change_past_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(log_queries, "moment_at", lambda log, seq: 0)  # as before
+    monkeypatch.setattr(log_queries, "moment_at", lambda log, seq: 0)  # as in earlier versions
     life = live(tmp_path / "home", 100)
     monkeypatch.undo()
     manifests.expire(tenants.tenant(life.home), keep=0)
     replays = replayed(life, without_moments(life.receipts()))
     assert sum(replay.verdict == "changed" for replay in replays) >= 5
-    replayed_again = replayed(life)  # with the moments that their receipts keep, they come back
+    replayed_again = replayed(life)  # with the moments in their receipts, the answers are the same
     assert {replay.verdict for replay in replayed_again} == {"same"}
     life.close()
 
@@ -83,7 +83,7 @@ def test_a_receipt_of_an_earlier_version_takes_the_time_of_the_build_that_is_sti
     life: Life, monkeypatch: pytest.MonkeyPatch
 ):
     with monkeypatch.context() as earlier:
-        earlier.setattr(log_queries, "moment_at", lambda log, seq: 0)  # what builds did not keep
+        earlier.setattr(log_queries, "moment_at", lambda log, seq: 0)  # earlier builds stored none
         life.restart("wal")
         life.build()
         for _ in range(20):

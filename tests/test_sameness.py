@@ -1,4 +1,4 @@
-"""What says the same is found; what differs in anything that tells facts apart never is."""
+"""Duplicates are found; texts that differ in any distinguishing detail are never duplicates."""
 
 from collections import Counter
 from itertools import combinations
@@ -22,7 +22,7 @@ def test_of_309_facts_that_look_alike_none_corrects_another():
     for fact in map(statement, facts()):
         framed.setdefault(fact.frame, []).append(fact)
     pairs = [pair for group in framed.values() for pair in combinations(group, 2)]
-    assert len(pairs) > 500  # those that differ in marks alone
+    assert len(pairs) > 500  # these differ in marks alone
     assert [pair for pair in pairs if correction(*pair)] == []
 
 

@@ -1,4 +1,4 @@
-"""A sample of past recalls: every door, project and outcome, and what helped."""
+"""A sample of past recalls covers every door, project and outcome, and helpful recalls."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def append_receipt(session: Session, query: str, **fields: object) -> Event:
-    """Append a receipt of a question that some door asked in a project."""
+    """Append a receipt of a recall from some door in a project."""
     search(session, "who owns the parser")
     (newest,) = receipts.page(session.log, Wanted(), 1).receipts
     project = fields.pop("project", None)
@@ -52,7 +52,7 @@ def test_rare_doors_and_projects_are_in_the_sample_whoever_asked_last(session: S
         append_receipt(session, f"question {number}", door="mcp", project="site")
     everything = sampled_receipts(session)
     newest = everything[:20]
-    assert {event.body.door for event in newest} == {"mcp"}  # what was asked before
+    assert {event.body.door for event in newest} == {"mcp"}  # the sample of earlier versions
     chosen = choose_recalls(session.log, everything, 20)
     doors = Counter((event.body.door, bool(event.body.hits)) for event in chosen)
     assert len(chosen) == 20 and doors["prompt", True] >= 5 and doors["prompt", False] >= 5

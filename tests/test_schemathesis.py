@@ -1,6 +1,6 @@
 """
-schemathesis asks every operation of the document a few times at every push; `make torture` asks two
-hundred.
+schemathesis calls every operation of the document a few times at every push; `make torture` calls
+it two hundred times.
 """
 
 from api_memory import populated

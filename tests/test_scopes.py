@@ -1,4 +1,4 @@
-"""What is recorded in a folder, a repository or a package holds there and in all within it."""
+"""A memory recorded in a folder, a repository or a package holds there and below."""
 
 import json
 import subprocess

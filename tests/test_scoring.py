@@ -1,4 +1,4 @@
-"""What a memory is worth and kept as where nobody said so: at once, mild, and never in the log."""
+"""A memory's default importance and tier: immediate, moderate, and never in the log."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def answer(*words: str) -> dict:
 
 @pytest.fixture
 def remember(log, clock) -> Callable[..., Memory]:
-    """Record a memory; return it as the fold has it."""
+    """Record a memory; return it as folded from the log."""
 
     def made(content: str = "Rollbacks are forward fixes", **fields: object) -> Memory:
         id_ = commands.record(log, Draft(content=content, **fields), clock()).event.id

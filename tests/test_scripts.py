@@ -1,4 +1,4 @@
-"""A model knows the scripts of which its vocabulary has words, not just letters."""
+"""A model knows a script if its vocabulary has words of it, not just letters."""
 
 from pathlib import Path
 

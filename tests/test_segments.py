@@ -1,4 +1,4 @@
-"""An index in segments is the same however its documents came, and keeps what did not change."""
+"""A segmented index is the same for every history of updates, and reuses unchanged segments."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ BASE = 4
 
 Document = tuple[str, ...] | None
 DOCUMENT = st.none() | st.lists(st.sampled_from("abcdefgh"), max_size=9).map(tuple)
-# what happens between two builds: documents that change, and some that are added
+# the changes between two builds: changed documents and new ones
 STEPS = st.lists(
     st.tuples(
         st.lists(st.tuples(st.integers(0, 60), DOCUMENT), max_size=4),
@@ -52,7 +52,7 @@ def small_blocks() -> Iterator[None]:
 def built(
     documents: Sequence[Document], previous: Built | None = None, sizes: list[int] | None = None
 ) -> Built:
-    """Return the index; `asked` takes the numbers of the documents that were looked at."""
+    """Return the index; append the numbers of the counted documents to `sizes`."""
     marks = [
         0 if document is None else crc32(repr(document).encode()) | 1 << 40
         for document in documents

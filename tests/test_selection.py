@@ -1,4 +1,4 @@
-"""Which of the memories that pass the bar come back, and what is said of the others."""
+"""The memories above the threshold that are returned, and the notices about the others."""
 
 import os
 import random
@@ -36,7 +36,7 @@ EMBEDDER = LexicalEmbedder()
 
 @dataclass(frozen=True)
 class Memory:
-    """A tenant one writes to and asks, from the tail or from a build."""
+    """A tenant to write to and to ask, from the tail or from a build."""
 
     tenant: Tenant
     log: EventLog
@@ -270,7 +270,7 @@ def test_sixty_archived_duplicates_do_not_hide_five_active_memories(
 
 @pytest.fixture
 def contradicted(tenant: Tenant, log: EventLog) -> Memory:
-    """A port said twice otherwise, a note said three times, a fact with a past."""
+    """A port with two values, a note recorded three times, and a fact with a past value."""
     memory = Memory(tenant, log, True)
     memory.record("port-old", "billing port is 5432")
     memory.record("port-new", "billing port is 5433", NOW + HOUR)
@@ -370,7 +370,7 @@ def test_two_processes_give_the_same_bytes(contradicted: Memory, home: Path):
 
 
 def read_out(memory: Memory, id_: str, content: str, *sources: str) -> None:
-    """Record a fact as the job `facts` reads it out of some memories."""
+    """Record a fact as the job `facts` extracts it from some memories."""
     draft = Draft(id=id_, content=content, source_ids=sources)
     step = steps.record(draft, Made(job="facts"), NOW, "it is said there")
     body = Planned(job="facts", watermark=memory.log.head(), steps=(step,))
@@ -397,7 +397,7 @@ def test_signatures_leave_out_no_text_that_shares_half_of_its_words(tenant, log)
     draw = random.Random(7)
     words = [f"{draw.choice('abcdefgh')}{number}" for number in range(3_000)]
     texts = []
-    for _ in range(40):  # long ones, whose words share bits, too
+    for _ in range(40):  # including long ones, whose words share bits
         size = draw.choice((6, 30, 150, 700))
         texts.append(draw.sample(words, size))
         sample = draw.sample(texts[-1], round(size * draw.uniform(0.4, 1.0)))
@@ -409,7 +409,7 @@ def test_signatures_leave_out_no_text_that_shares_half_of_its_words(tenant, log)
 
     def share_half(first: Comparable, other: Comparable) -> bool:
         ours, theirs = first.beginnings.words, other.beginnings.words
-        # four words fewer: in a short text a few stop words are half of it
+        # four words fewer, because a few stop words are half of a short text
         return 2 * len(ours & theirs) >= max(len(ours), len(theirs)) - 4
 
     near, signatures = 0, 0

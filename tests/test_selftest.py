@@ -1,4 +1,4 @@
-"""The selftest: a sound memory passes and nothing is written; each thing that breaks is named."""
+"""The selftest: an intact memory passes and nothing is written; each fault is named."""
 
 import json
 
@@ -41,7 +41,7 @@ def failed(selftest: Selftest) -> dict[str, str]:
 
 
 def with_builds(manifest: Manifest, *outcomes: Outcome) -> Manifest:
-    """Return the manifest as the last of some builds that found this of the canaries."""
+    """Return the manifest as the last of several builds with these canary outcomes."""
     for at, outcome in enumerate(outcomes):
         check = canaries.result(outcome, at, manifest)
         values = {name: getattr(manifest, name) for name in Manifest.__struct_fields__}
@@ -122,7 +122,7 @@ def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
         ((0, 0, 0, 0), 3, True),  # 27 of 30 after 120 of 120
         ((0, 0, 0, 0), 1, False),
         ((3, 3, 3, 3), 4, False),  # it was never better
-        ((), 9, False),  # no past to fall below
+        ((), 9, False),  # no earlier builds
     ],
 )
 def test_a_fall_is_distinguished_from_chance_by_earlier_builds(built, before, now, fell):

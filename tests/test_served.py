@@ -1,4 +1,4 @@
-"""A command that reads is told the same whether a server answers it or not."""
+"""A reading command prints the same with a server and without one."""
 
 import json
 import os
@@ -20,21 +20,21 @@ from store.home.registry import read_registry
 
 __all__ = ["start"]  # the fixture of test_server
 
-TOOK = {"took_ms", "took_us", "recall", "watermark"}  # differ from one recall to the next
+TOOK = {"took_ms", "took_us", "recall", "watermark"}  # differ between recalls
 
 
 Said = tuple[int, str, str]
 
 
 def say(*words: str) -> Said:
-    """Run a command in this process; return how it ended and what it said."""
+    """Run a command in this process; return its exit code, stdout and stderr."""
     result = CliRunner().invoke(main, words)
     return result.exit_code, result.stdout, result.stderr
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended, what it said, and whether it loaded what recalls."""
+    """A command's exit code and output; `is_heavy` if it loaded numpy, as recall does."""
 
     said: Said
     is_heavy: bool
@@ -85,7 +85,7 @@ COMMANDS = (
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What a server answered commands of this process, None where it did not."""
+    """The server's answers to commands of this process, None for each that it did not answer."""
     sizes: list[object] = []
     ask = environment.ask_server
 
@@ -99,7 +99,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def test_it_says_the_same_with_a_server_and_without(server: Server, answers: list[object]):
     served = {words: (say(*words), say(*words, "--json")) for words in COMMANDS}
-    assert run(*COMMANDS[0]).said == served[COMMANDS[0]][0]  # a process of its own says no other
+    assert run(*COMMANDS[0]).said == served[COMMANDS[0]][0]  # the same from a process of its own
     assert len([answer for answer in answers if answer]) > len(COMMANDS)
     server.end()
     answers.clear()

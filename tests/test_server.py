@@ -1,4 +1,4 @@
-"""A real server process, asked over loopback."""
+"""A real server process, called over loopback."""
 
 import contextlib
 import http.client
@@ -37,14 +37,14 @@ START = (
     "from store.home.config import load; run(load(), create_app, port=int(sys.argv[1]))"
 )
 
-# one whose builds wait for a second of quiet
+# builds after one quiet second
 BUILDS_SOON = f"from serve.server import open_tenants; open_tenants.IDLE_S = 1.0; {START}"
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")
 
 
 class Server:
-    """A server process of one home; what it says goes to a file of its own beside the home."""
+    """A server process of one home; its output goes to a file beside the home."""
 
     def __init__(self, home: Path, port: int = 0, code: str = START, **environ: str) -> None:
         self.home = home
@@ -60,7 +60,7 @@ class Server:
             )
 
     def ready(self) -> "Server":
-        """Wait until it says where it listens."""
+        """Wait until the server prints its address."""
         until(lambda: "http://" in self.said() or self.process.poll() is not None)
         assert self.process.poll() is None, self.said()
         self.port = int(self.said().split("http://127.0.0.1:")[1].split()[0])
@@ -71,7 +71,7 @@ class Server:
         return self.output.read_text()
 
     def ask(self, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
-        """Return the status and the JSON of one request: a POST where there is a body."""
+        """Return the status and the JSON of one request: a POST if it has a body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         ours = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         try:
@@ -109,7 +109,7 @@ Start = Callable[..., Server]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start servers of one home; whatever still runs in the end is killed."""
+    """Start servers of one home; kill the remaining ones at the end."""
     started: list[Server] = []
 
     def begin(port: int = 0, code: str = START, **environ: str) -> Server:
@@ -124,7 +124,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that nobody writes to, for tests that are refused by it."""
+    """A server that nobody writes to, for tests of refused requests."""
     folder = tmp_path_factory.mktemp("quiet")
     with pytest.MonkeyPatch.context() as patch:
         for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
@@ -260,9 +260,9 @@ def test_a_body_over_the_limit_is_not_even_read(quiet: Server):
 
 
 def _open_files(pid: int) -> list[str]:
-    """The names of the files that a process holds open.
+    """Return the names of the files that a process holds open.
 
-    It opens and closes files while they are read: a descriptor that is gone by then names none.
+    A descriptor that is closed during the listing is skipped.
     """
     names = []
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
@@ -282,7 +282,7 @@ def test_a_body_that_is_not_redacted_yet_lies_in_no_file(
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
         head = f"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {MAX_BODY - 1}"
         raw.sendall(head.encode() + b"\r\n\r\n" + b"x" * (MAX_BODY - 2))
-        assert server.ask("/health")[0] == 200  # what was sent before was read before
+        assert server.ask("/health")[0] == 200  # the earlier bytes were read before this
         files = _open_files(server.process.pid)
         assert [name for name in files if name.startswith(str(spool))] == []
 
@@ -321,7 +321,7 @@ def test_sixteen_clients_are_all_answered(start: Start):
             statuses[server.ask("/v1/memories", body)[0]] += 1
             query = {"query": f"client {client} tide {number}", "top_k": 50}
             while (response := server.ask("/v1/recall", query))[0] == 503:
-                time.sleep(0.1)  # a machine too slow for all of them at once says so
+                time.sleep(0.1)  # a machine too slow for all of them answers 503
             status, answer = response
             statuses[status] += 1
             assert body["id"] in [hit["id"] for hit in answer["hits"]]
@@ -349,7 +349,7 @@ def test_a_short_tail_is_left_alone(start: Start):
     server = start(code=BUILDS_SOON, build_after="3").ready()
     for number in range(2):
         server.add(f"note {number} is about tides")
-    time.sleep(2.5)  # longer than it waits before it builds
+    time.sleep(2.5)  # longer than the wait before a build
     assert not tenant(server.home).head.exists()
     assert not (tenant(server.home).root / "build.log").exists()
 

@@ -1,6 +1,4 @@
-"""
-kill -9 in the middle of writes: what was acknowledged is there, and a retry makes no second one.
-"""
+"""kill -9 during writes: acknowledged memories are kept, and a retry makes no duplicate."""
 
 import os
 import signal
@@ -26,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9"
 
 
 class Client:
-    """Writes one memory after the other; one that was cut off is sent again under its id."""
+    """Writes one memory after another; an interrupted one is sent again under its id."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,7 +60,7 @@ def test_kills_lose_nothing_and_double_nothing(tmp_path: Path):
             thread.start()
         before = len(clients[0].acknowledged)
         until(lambda one=clients[0], before=before: len(one.acknowledged) > before)
-        time.sleep(0.08 * cycle)  # another moment each time
+        time.sleep(0.08 * cycle)  # a different moment each time
         server.kill()
         for thread in threads:
             thread.join()

@@ -1,4 +1,4 @@
-"""What a session is given when it begins or goes on: its own work, a brief, or nothing."""
+"""The context at a session's start or continuation: its own work, a brief, or nothing."""
 
 import subprocess
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def append_events(session: Session, *bodies: object) -> None:
-    """Write events of the session as its hooks would have."""
+    """Append events of the session as its hooks would."""
     for body in bodies:
         session.at += MINUTE
         id_ = f"e{session.at}"
@@ -39,7 +39,7 @@ def append_events(session: Session, *bodies: object) -> None:
 
 
 def worked(session: Session) -> None:
-    """Let the session ask, decide, edit, and leave a test red."""
+    """Let the session ask, decide, edit, and leave a failing test."""
     append_events(
         session,
         Prompted(prompt="thanks", intent="small_talk"),
@@ -200,7 +200,7 @@ def test_script_that_a_session_wrote_is_no_command_of_the_project(session: Sessi
     assert "run_tests.sh" in worked_with("first", project)
     block = worked_with("second", wrote, throwaway).partition("Commands that worked here:")[2]
     assert "run_tests.sh" in block and "test_issue.py" not in block
-    # the script stayed: a session that did not write it ran it
+    # the script still exists: a session that did not write it ran it
     block = worked_with("third", throwaway).partition("Commands that worked here:")[2]
     assert "python test_issue.py" in block
 
@@ -363,7 +363,7 @@ def test_statements_of_session_and_project_outlive_a_compaction(session: Session
     assert len(block.encode()) <= DIGEST_BYTES
 
 
-# What a session must know, per host: in its own words, at each way to begin
+# The start of a session on each host, in the host's format, for each kind of start
 
 
 def hook(session: Session, host: str, **fields: object) -> str:
@@ -379,7 +379,7 @@ def hook(session: Session, host: str, **fields: object) -> str:
     return next(iter(contexts(answer or {})), "")
 
 
-# Cursor does not tell how a session began
+# Cursor does not report the kind of start
 STARTED = sorted(
     host
     for host, payloads in RECORDED.items()

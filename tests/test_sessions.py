@@ -1,4 +1,4 @@
-"""Who spoke before and after a memory, and what its session and its speaker do for it."""
+"""The turns around a memory, its session and its speaker, and their effect on its rank."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

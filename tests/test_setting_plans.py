@@ -1,4 +1,4 @@
-"""Plans of other settings: judged by past recalls, applied to config.toml, moved back at once."""
+"""Plans to change settings: judged by past recalls, applied to config.toml, undone at once."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -139,7 +139,7 @@ def test_unusable_changes_are_refused_before_any_recall_is_asked(tmp_path: Path)
 def test_a_recall_with_its_own_top_k_keeps_it(session: Session):
     plan = propose(session, top_k="2")
     assert plan.body.replay is not None
-    three = {  # asked for three, as no setting says
+    three = {  # with a `top_k` of 3, unlike the settings
         receipt.id
         for receipt in receipts.page(session.log, Wanted(), 99).receipts
         if receipt.body.basis.top_k == 3

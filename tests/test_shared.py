@@ -1,4 +1,4 @@
-"""Memories that a team shares: files in its repository, read from the tree that is checked out."""
+"""Memories shared by a team: files in its repository, read from the checked-out tree."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def put(root: Path, name: str, text: str, kind: str = "decision") -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A clone whose default branch shares how to deploy, and a branch under review that differs."""
+    """A clone whose default branch shares a deploy note, and a review branch with a poison note."""
     upstream, root = tmp_path / "upstream.git", tmp_path / "app"
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(upstream))
     git(tmp_path, "clone", "-q", str(upstream), str(root))
@@ -74,7 +74,7 @@ def session(tmp_path: Path, repository: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def recalled(log: EventLog, tenant: Tenant, home: Path) -> Callable[[Path, str], list[str]]:
-    """Return a function that gives the texts which a question brings from a directory."""
+    """Return a function that recalls the texts for a query from a directory."""
     trees = SharedTrees(home)
 
     def texts(cwd: Path, query: str) -> list[str]:
@@ -138,7 +138,7 @@ def test_nobody_else_sees_what_a_tree_shares_before_and_after_a_build(
 def test_another_branch_marks_nothing_as_over(
     repository: Path, log: EventLog, tenant: Tenant, home: Path
 ):
-    """Claims are compared within a project, and the one of each note is its own."""
+    """Claims are compared within a project, and each shared note has a project of its own."""
     project = projects.project_of(repository)
     mine = "We deploy on Mondays from the release branch"
     commands.record(log, Draft(content=mine, kind="decision", project=project), NOW - 10**9)
@@ -157,7 +157,7 @@ def test_another_branch_marks_nothing_as_over(
         assert not [hit for hit in payload["hits"] if marks & hit.keys()]
         rebuild(tenant, log, LexicalEmbedder(), NOW)
     newer = Draft(content=FRIDAYS, kind="decision", project=project)
-    commands.record(log, newer, NOW)  # the user's own word does mark it
+    commands.record(log, newer, NOW)  # the user's own statement does mark it
     payload, _ = answer(Reader(tenant, log, LexicalEmbedder()), request, Choices(), NOW + 1)
     assert [hit["text"] for hit in payload["hits"] if marks & hit.keys()] == [mine]
 
@@ -205,7 +205,7 @@ def test_what_a_repository_shares_is_quoted_until_the_user_trusts_it(session: Se
 def test_a_pull_request_that_adds_a_memory_is_quoted_and_never_a_rule(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    """Also of a repository that the user trusts: it was not reviewed yet."""
+    """This holds in a trusted repository, too: the branch was not reviewed yet."""
     assert session.cwd is not None
     speaks_where_recall_is_sure(monkeypatch)
     projects.trust_notes(session.tenants.settings.home, Path(session.cwd), is_trusted=True)
@@ -244,7 +244,7 @@ def test_the_commands_share_list_review_and_unshare(
     assert wrote.exit_code == 0, wrote.output
     path = wrote.stdout.split()[1]
     assert (repository / path).read_text().startswith(f"---\nid: {id_}\nkind: lesson\n")
-    assert run("share", id_).stdout.split()[1] == path  # again is no second file
+    assert run("share", id_).stdout.split()[1] == path  # sharing again adds no second file
     listed = run("share").stdout
     assert f"quoted     {path}  lesson: Ask Maren" in listed and "deploy.md" in listed
     review = run("share", "--against", "main")

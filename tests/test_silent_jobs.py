@@ -1,4 +1,4 @@
-"""A job that has nothing to propose says what it read, and why nothing came of it."""
+"""A job with nothing to propose reports its inputs and the reason."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Words that are written alike stand for each other, for less than the word itself."""
+"""Similarly spelt words match each other, at a lower weight than the word itself."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def opened(*documents: str) -> PostingsIndex:
 
 
 def share_of(one: str, other: str) -> float:
-    """The definition: twice the shared trigrams by all of two marked words, squared."""
+    """Return the share by definition: twice the common trigrams by all of both words, squared."""
     first, second = (
         {padded[at : at + 3] for at in range(len(padded) - 2)}
         for padded in (f"^^{word}$" for word in (one, other))
@@ -39,7 +39,7 @@ def share_of(one: str, other: str) -> float:
 @pytest.mark.parametrize(
     ("asked", "held"),
     [
-        ("formatt", "format"),  # what stemming leaves of formatter
+        ("formatt", "format"),  # the stem of formatter
         ("rechnungsnummern", "rechnungsnummer"),
         ("sprawdzenie", "sprawdzeniem"),
         ("timeout", "time"),
@@ -65,9 +65,9 @@ def test_a_word_nobody_holds_finds_one_that_is_written_like_it(asked: str, held:
         ("for", "fore"),  # too short to tell
         ("capital", "capacities"),
         ("interna", "interpretation"),
-        ("port5432", "port5433"),  # identifiers and numbers are meant as written
+        ("port5432", "port5433"),  # identifiers and numbers match exactly or not at all
         ("get_user", "get_users"),
-        ("数据库里", "数据库的"),  # pairs of characters are compared already
+        ("数据库里", "数据库的"),  # pairs of characters are already compared
     ],
 )
 def test_what_only_looks_alike_is_not_found(asked: str, held: str):
@@ -98,7 +98,7 @@ def test_a_held_word_of_syllables_that_most_words_have_stands_for_itself(
     monkeypatch.setattr(similar_terms, "_SMALL", 8)
     postings_index = opened("kalomine", "kalomipu", "kalomira", "kalominepu")
     assert postings_index.contains(["kalomine"], np.arange(4))[0].tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert postings_index.contains(["kalomineka"], np.arange(4))[0].all()  # held by none
+    assert postings_index.contains(["kalomineka"], np.arange(4))[0].all()  # in no document
 
 
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)

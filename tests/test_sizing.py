@@ -1,4 +1,4 @@
-"""The tables of docs/sizing.md are the arithmetic's, and its constants are those of elsewhere."""
+"""The tables of docs/sizing.md follow the arithmetic, and its constants match their sources."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def sizing(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def parts(page: Path) -> dict[str, list[str]]:
-    """Return the compared parts of a page, by name, each up to the next empty line."""
+    """Return the compared parts of a page by name, each up to the next empty line."""
     matches = re.findall(
         r"<!-- tests/test_sizing.py compares: (\w+) -->\n\n(.*?)(?:\n\n|\n\Z)",
         page.read_text(encoding="utf-8"),
@@ -77,4 +77,4 @@ def test_one_row_by_hand(sizing: ModuleType, monkeypatch: pytest.MonkeyPatch):
     assert home.disk_bytes == 2 * (100 + 1_000 * (500 + 3 * 2_000) + 365 * 300)
     monkeypatch.setattr(sizing, "RECALL_MS", {1_000: 96.0})
     assert home.recall_cores == pytest.approx(2 * 300 * 0.096 / 28_800)
-    assert sizing.Home(20_000_000, 20_000).servers == 40  # 20 cores, loaded by half
+    assert sizing.Home(20_000_000, 20_000).servers == 40  # 20 cores at half load

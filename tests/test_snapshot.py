@@ -1,4 +1,4 @@
-"""A part is whole or it is not there, and whatever happened to it is noticed by name."""
+"""A part is complete or absent, and any damage to it is reported by name."""
 
 import os
 import stat
@@ -119,10 +119,10 @@ def test_damage_to_any_file_is_noticed_and_the_file_named(root: Path, damage: st
 def test_a_glance_hashes_only_what_was_written_to(root: Path, ref: SnapshotRef):
     path = root / ref.files[0].path
     os.utime(path, ns=(1, 1))
-    glance(root, ref)  # touched, or copied, but the same
+    glance(root, ref)  # touched or copied, but unchanged
     flip(path)
     os.utime(path, ns=(ref.files[0].modified, ref.files[0].modified))
-    glance(root, ref)  # the disk's own doing is for `verify`
+    glance(root, ref)  # damage by the disk itself is for `verify`
     with pytest.raises(SnapshotDamaged, match="hash"):
         verify(root, ref)
 

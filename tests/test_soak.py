@@ -1,4 +1,4 @@
-"""The soak finds what should not happen, and finds nothing in a short run of our own server."""
+"""The soak reports faults, and reports none in a short run of our own server."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BENCH = Path(__file__).resolve().parent / "bench"
 
 @pytest.fixture(autouse=True)
 def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Import the benchmark's files by their names, as its script does."""
+    """Import the benchmark's modules by their file names, as its script does."""
     monkeypatch.syspath_prepend(BENCH)
 
 

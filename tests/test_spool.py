@@ -1,4 +1,4 @@
-"""Events that no server took: kept redacted and whole, recorded once, oldest first."""
+"""Events that no server took: kept redacted and complete, recorded once, oldest first."""
 
 import json
 import os
@@ -104,7 +104,7 @@ def test_a_spooled_prompt_comes_before_the_live_end_of_its_turn(home: Path, hook
 def test_a_kept_answer_is_on_the_disk(home: Path, hooks: Hooks):
     parsed = spool.parse_delivery(delivery(1))
     assert hooks.deliver(CLAUDE, payload("is it written?"), delivery=parsed)[1]
-    assert prompts(home) == ["is it written?"]  # read by another connection
+    assert prompts(home) == ["is it written?"]  # over another connection
 
 
 def test_what_cannot_be_written_is_not_confirmed_and_waits_in_the_spool(
@@ -226,7 +226,7 @@ def test_the_first_prompt_of_a_fresh_install_is_recorded(home: Path):
 
     try:
         assert run(event(prompt="the very first prompt")) == b""
-        until(lambda: live_server(Settings(home)))  # it may be there before what is spooled
+        until(lambda: live_server(Settings(home)))  # may come before the spooled event
         until(lambda: prompts(home) == ["the very first prompt"])
     finally:
         end(home)

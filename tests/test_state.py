@@ -1,4 +1,4 @@
-"""What a later claim replaces or ends is shown so, in recall, blocks and briefs, and comes back."""
+"""Replaced and ended memories are marked in recall, blocks and briefs, and can be reinstated."""
 
 import sys
 from collections import Counter
@@ -27,7 +27,7 @@ DATA = Path(__file__).parent / "data" / "state"
 
 
 def links(*prompts: str, sessions: int = 1) -> dict[tuple[int, int], tuple[str, float]]:
-    """Return relation and probability by the places of the older and newer prompt."""
+    """Return relation and probability by the positions of the older and newer prompt."""
     claims = Claims()
     for place, prompt in enumerate(prompts):
         session = f"s{place % sessions}"
@@ -111,7 +111,7 @@ def test_look_alikes_end_nothing():
 
 
 def sessions(name: str) -> list[list[tuple[str, str]]]:
-    """Return the sessions of a file: of each prompt "-" where it is over, "+" where it holds."""
+    """Return the sessions of a file: each prompt with "-" if it is over, "+" if it holds."""
     text = (DATA / name).read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if not line.startswith(("#", "=")))
     parts = "\n".join(lines).split("\n\n")
@@ -123,7 +123,7 @@ def sessions(name: str) -> list[list[tuple[str, str]]]:
 
 
 def judged(name: str) -> Counter[str]:
-    """Count what the claims of some sessions are found to be, as against what they are."""
+    """Count the pairs of marked and detected state over the prompts of a file."""
     counts: Counter[str] = Counter()
     for session in sessions(name):
         found_links = links(*(prompt for _, prompt in session))
@@ -151,8 +151,8 @@ def test_changes_in_sessions_are_found(name: str, over: int, marked: int, wrong:
 
 
 def days(name: str) -> Iterator[tuple[str, float]]:
-    """Yield of each pair of a file whether it is over, and how sure it is found to be so, with the
-    prompts of other sessions before, between and after them.
+    """Yield the mark of each pair in a file and the probability that its older prompt is over, with
+    the prompts of other sessions before, between and after them.
     """
     others = [prompt for session in sessions("sessions.txt")[:12] for _, prompt in session]
     for line in (DATA / name).read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""Statements of the user lead the brief by what they are worth, not by their date."""
+"""Statements of the user lead the brief by weight, not by date."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,7 +107,7 @@ def test_weight_grows_with_followers_and_falls_with_refusals():
 def test_chore_of_every_week_stands_below_a_rule_however_it_sounds(
     session: Session, tmp_path: Path
 ):
-    """Each review has the same form and other contents; a rule said again has the same contents."""
+    """Each review has the same form with new content; a repeated rule has the same content."""
     for number, (name, file) in enumerate(
         (("queue", "api/main.tf"), ("labels", "docs/oncall.md"), ("depot", "envs/rds.tf"))
     ):

@@ -1,4 +1,4 @@
-"""What the user says that lasts is kept at the prompt, whole, until it is taken back."""
+"""A lasting statement in a prompt is recorded whole, until it is taken back."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,7 +165,7 @@ def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
     (event,) = agent.events("recorded")
     later = agent.again("s2")
     quoted = later.runs("npm install lodash")
-    assert '"user_said"' in quoted and '"rule"' not in quoted  # a quote is told and binds nobody
+    assert '"user_said"' in quoted and '"rule"' not in quoted  # a quote is shown, but is no rule
     (lesson,) = command(agent, "lessons", "accept", event.id[:14])["memories"]
     assert "use pnpm instead of npm" in agent.again("s3").runs("npm install lodash")
     log = agent.tenants.get("default").log

@@ -1,4 +1,4 @@
-"""Statistics: every figure against what was written, and what is read for it is bounded."""
+"""Statistics: every figure matches the events written, and its reads are bounded."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_recalls_are_counted_by_minute_and_day(log: EventLog):
     assert rate.last_hour == 3
     assert rate.last_day == 4
     assert sum(rate.days) == 4
-    assert rate.a_minute == pytest.approx(0.2)  # the running minute is left out
+    assert rate.a_minute == pytest.approx(0.2)  # without the current minute
 
 
 def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):

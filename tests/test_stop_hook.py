@@ -1,4 +1,4 @@
-"""When the agent stops: lessons are judged, outcomes kept, and nothing is said or proposed."""
+"""When the agent stops: lessons are judged, outcomes recorded, and nothing is shown or proposed."""
 
 import pytest
 from agent import Agent

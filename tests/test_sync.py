@@ -1,4 +1,4 @@
-"""Sync: one memory on all of a person's machines, through a place that none of them trusts."""
+"""Sync: one memory on all of a person's machines, through an untrusted remote."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_two_machines_share_one_memory_from_the_command_line(tmp_path: Path) -> 
 
 @pytest.fixture(params=["git", "s3"])
 def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A place on a server: a bare git repository, or a bucket."""
+    """A remote on a server: a bare git repository or a bucket."""
     if request.param == "git":
         subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "memory.git"], check=True)
         yield f"git+{(tmp_path / 'memory.git').as_uri()}"
@@ -313,7 +313,7 @@ def test_the_events_of_a_home_that_is_no_more_travel_with_who_has_them(
 ) -> None:
     red, green, _ = laptops
     red.record("only in the old home")
-    (red.home / "origin").write_text("01J0000000000000000000000Z\n")  # as a restored log's home
+    (red.home / "origin").write_text("01J0000000000000000000000Z\n")  # as in a restored log's home
     red.record("in the new one", NOW + SECOND)
     red.join()
     red.sync()
@@ -439,7 +439,7 @@ def test_a_file_that_the_machine_did_not_write_so_is_refused_by_name(
     assert outcome.problems or outcome.received.get("red", 0) < 2
     assert all(event.body.content in ("one", "two", "said on blue") for event in green.events())  # type: ignore[attr-defined]
     for path in files[0].parent.glob("*.parquet"):
-        path.unlink()  # as the words say
+        path.unlink()  # as the message advises
     red.sync(anew=True)
     green.sync()
     assert len(green.events()) == 3, "its machine sends it again"
@@ -547,7 +547,7 @@ def test_servers_bring_machines_together_by_themselves(laptops: list[Laptop]) ->
         assert green.run("sync", "resume").exit_code == 0
     finally:
         first.kill()
-        second.kill(signal.SIGTERM)  # what is new is sent once more
+        second.kill(signal.SIGTERM)  # the new events are sent at the end
     blue.sync()
     assert {"a1", "a2", "a3"} <= ids(blue)
 

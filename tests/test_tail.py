@@ -1,6 +1,4 @@
-"""
-The tail's law: a snapshot with the log's tail over it answers as a full rebuild would.
-"""
+"""The tail's law: a snapshot with the log's tail over it answers as a full rebuild would."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +51,7 @@ SECOND = 1_000_000
 EMBEDDER = LexicalEmbedder()
 WORDS = ("anchor", "badger", "copper", "dragon", "ember", "falcon")
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
-NUMBERS = st.integers(0, 9)  # of memories; one that was not recorded is an unknown subject
+NUMBERS = st.integers(0, 9)  # of memories; an unrecorded one is an unknown subject
 
 CHANGES = st.one_of(
     st.builds(
@@ -83,9 +81,9 @@ HISTORIES = st.lists(st.tuples(CHANGES, NUMBERS), max_size=30)
 
 
 def events(history: list[tuple[Body, int]]) -> list[Event]:
-    """Return a history as the log would hold it: a second apart, memories named by their place.
+    """Return a history as the log would hold it: a second apart, memories named by their position.
 
-    No two texts are the same: of those only the best comes back, and which that is may differ.
+    No two texts are equal: only the best of equal texts is returned, and that may be any of them.
     """
     count, written = 0, []
     for seq, (body, about) in enumerate(history, start=1):
@@ -100,7 +98,7 @@ def events(history: list[tuple[Body, int]]) -> list[Event]:
 
 
 def view_at(log: list[Event], watermark: int) -> View:
-    """Return a snapshot of the first events with the others laid over it."""
+    """Return a view of a snapshot of the first events with the others in the tail."""
     inputs = Inputs(watermark, lambda after: iter(log[after:watermark]))
     tables = {"memories": build_checked(MEMORIES_PROJECTION, inputs, None)}
     above = Inputs(watermark, inputs.read, tables)
@@ -160,7 +158,7 @@ def test_any_split_gives_the_memories_of_a_full_rebuild(
 @settings(deadline=None, max_examples=60)
 def test_a_memory_scores_the_same_in_the_tail_as_in_the_snapshot(texts: list[str], query: str):
     recorded = [(Recorded(content=text), 0) for text in texts]
-    touched = [(Pinned(), number) for number in range(len(texts))]  # changes no word of any
+    touched = [(Pinned(), number) for number in range(len(texts))]  # changes no text
     view = view_at(events([*recorded, *touched]), len(texts))
     terms = tokenizer.terms(query)
     snapshot = view.snapshots.postings.scores(terms, least_idf=LEAST_IDF)
@@ -175,7 +173,7 @@ def test_a_word_nobody_holds_has_an_idf_in_an_empty_memory():
 
 @dataclass
 class Memory:
-    """One tenant on disk, read through a reader that was opened before what a test does to it."""
+    """One tenant on disk, with a reader that was opened before the changes of a test."""
 
     tenant: Tenant
     log: EventLog
@@ -194,7 +192,7 @@ class Memory:
 
 @pytest.fixture(params=["tail", "snapshot"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
-    """A memory with one note, which lies in the tail or in a snapshot."""
+    """A memory with one note, in the tail or in a snapshot."""
     place = tenant(tmp_path)
     with EventLog(place.log, create=True) as log:
         commands.record(log, Draft(id="old", content="badgers eat copper wire"), NOW)

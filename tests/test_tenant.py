@@ -154,7 +154,7 @@ def test_a_worktree_and_a_folder_below_share_the_project(tmp_path: Path):
 
 
 def test_a_folder_that_may_not_be_looked_into_lies_in_no_work_tree(tmp_path: Path):
-    assert git_root(tmp_path / ("x" * 300)) is None  # no disk takes the name: root too is refused
+    assert git_root(tmp_path / ("x" * 300)) is None  # too long for any disk, even for root
 
 
 @needs_git

@@ -1,4 +1,4 @@
-"""A server holds no more tenants open than it has file descriptors for, and answers all of them."""
+"""A server keeps no more tenants open than its file descriptors allow, and serves all of them."""
 
 import os
 import random
@@ -42,12 +42,12 @@ def make_tenants(home: Path, names: list[str]) -> list[Tenant]:
     first, *others = tenants_ = [tenants.tenant(home, name) for name in names]
     EventLog(first.log, create=True).close()
     for tenant in others:
-        shutil.copytree(first.root, tenant.root)  # much faster than to make each
+        shutil.copytree(first.root, tenant.root)  # much faster than making each
     return tenants_
 
 
 class Team:
-    """Clients of one server that write to tenants and recall at once what they wrote."""
+    """Clients of one server that write to tenants and recall their own writes at once."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.most_handles = server, 0
@@ -134,7 +134,7 @@ def test_tenants_share_half_of_the_descriptors(
 
 @pytest.fixture
 def two_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenTenants]:
-    """Tenants of which two may be open; the default one, `a`, `b` and `c` are there."""
+    """A server that may have two tenants open, with the tenants `default`, `a`, `b` and `c`."""
     monkeypatch.setattr(open_tenants, "tenant_limit", lambda: 2)
     home = tmp_path / "home"
     make_tenants(home, ["default", "a", "b", "c"])

@@ -2,10 +2,10 @@
 A tenant's token walks every route and every tool, and learns nothing of another tenant.
 
 Every operation of the API, every route beside it, every tool, resource, prompt and completion of
-MCP and every hook is asked with every id and name of another tenant in every parameter; in a home
+MCP and every hook is called with every id and name of another tenant in every parameter; in a home
 that has that tenant, and in one that never had it. The answers are the same, so nothing can be
-read, listed, counted or inferred. A parameter that the walk does not know fails it: a new route
-has to be taught here.
+read, listed, counted or inferred. A parameter that the walk does not know fails it: a new route has
+to be added here.
 """
 
 import json
@@ -30,7 +30,7 @@ from store.home import tokens
 
 NAMED = f"{THEIRS}/shop"
 
-# what a parameter that names nothing of a tenant's is asked with
+# values of parameters that name nothing of a tenant
 PLAIN: dict[str, Any] = {
     **dict.fromkeys(("action", "context", "result", "reason", "source", "value"), "some words"),
     "active_only": False,
@@ -54,7 +54,7 @@ PLAIN: dict[str, Any] = {
     "trusts": ["agent"],
     "sessions": ["s1"],
     "state": None,
-    "steps": None,  # numbers of a plan that is there
+    "steps": None,  # needs an existing plan
     "sort": None,
     "category": None,
     "insight_type": None,
@@ -88,15 +88,15 @@ PLAIN: dict[str, Any] = {
 
 @dataclass
 class Walk:
-    """The requests of one walk, and what was said to each."""
+    """The requests of one walk and their answers."""
 
     world: World
     there: dict[str, list[Any]]
     token: str
     answers: list[tuple[str, str]] = field(default_factory=list)
-    told: dict[str, set[str]] = field(default_factory=dict)  # by what was asked
-    sent: set[str] = field(default_factory=set)  # ids of theirs: what makes something takes them
-    spared: set[str] = field(default_factory=set)  # operations that are not asked
+    told: dict[str, set[str]] = field(default_factory=dict)  # by title of the request
+    sent: set[str] = field(default_factory=set)  # the other tenant's ids that were sent
+    spared: set[str] = field(default_factory=set)  # operations to leave out
 
     def ask(self, title: str, method: str, path: str, body: object = None, **headers: str) -> Any:
         answer = self.world.send(method, path, body, token=self.token, **headers)
@@ -146,7 +146,7 @@ class Walk:
 
 
 def walk_api(walk: Walk) -> None:
-    # what reads first, then what is about something, and what makes something last
+    # reads first, then changes of one resource, and creations last
     for operation in sorted(OPERATIONS, key=lambda of: (of.method != "GET", "{" not in of.path)):
         if operation.id in walk.spared:
             continue
@@ -184,7 +184,7 @@ def _paths(walk: Walk, operation: Operation) -> Iterator[str]:
 
 
 def _arguments(walk: Walk, of: Any) -> list[Any]:
-    """Return bodies or queries: what must be given, then with each of the others, by each value."""
+    """Return bodies or queries: the required fields, then with each value of each other field."""
     if of is None:
         return [None]
     fields = {field.encode_name: field for field in msgspec.structs.fields(of)}
@@ -202,7 +202,7 @@ def _arguments(walk: Walk, of: Any) -> list[Any]:
 
 # MCP
 
-MAKING = ("remember", "remember_batch", "goals")  # these take an id: last, as they make it ours
+MAKING = ("remember", "remember_batch", "goals")  # last, because they create the ids they are given
 
 
 def walk_mcp(walk: Walk, between: Callable[[Walk], None] = lambda walk: None) -> None:
@@ -259,7 +259,7 @@ def _complete(walk: Walk, rpc: Callable[..., Any], ref: dict[str, str], name: st
 
 
 def _given(walk: Walk, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of a tool: what must be given, then each of the others."""
+    """Yield the arguments of a tool: the required ones, then with each of the others."""
     tried = {
         name: schema["properties"][name].get("enum") or walk.values(name)
         for name in schema["properties"]
@@ -281,7 +281,7 @@ def walk_hooks(walk: Walk) -> None:
 
 
 def walk_the_rest(walk: Walk) -> None:
-    """Ask every route that is no operation, MCP's or a hook's, with what is theirs in its path."""
+    """Request every route outside the API, MCP and hooks, with the other tenant in its path."""
     for rule in walk.world.client.application.url_map.iter_rules():
         blueprint = rule.endpoint.partition(".")[0]
         if blueprint in ("api", "mcp", "hooks"):
@@ -322,7 +322,7 @@ def walked(walked_world: World, there: dict[str, list[Any]], token: str = "") ->
 
 
 def everything(world: World, name: str) -> object:
-    """Return all that is kept of a tenant: events, jobs, tokens, and which files there are."""
+    """Return all data of a tenant: events, jobs, tokens, and its JSON files' names."""
     opened = world.opened.get(name)
     return (
         [msgspec.json.encode(event) for event in opened.log.read()],
@@ -351,15 +351,15 @@ def test_a_token_learns_nothing_of_another_tenant_and_changes_nothing(
     assert {tenant.name for tenant in tenants.list_tenants(without_them.home)} == {MINE, NOBODYS}
 
 
-# what tells nothing of a tenant to anybody, or only counts it
+# operations whose answers hold no data of a tenant, or only counts
 TELLS_NOTHING = {"getHealth", "getReadiness", "getOpenApi", "getMetrics", "getTenantStats"}
 TELLS_NOTHING |= {"listJobs", "getJob"}
 
 
 def test_the_owner_reaches_all_of_it_by_the_same_walk(tmp_path_factory: pytest.TempPathFactory):
-    """So the walk asks what would show it: no answer is the same for want of a good question."""
+    """The requests reveal the data to the owner: equal answers are not due to weak requests."""
     by_request: dict[str, set[str]] = {}
-    for walks in ((walk_hooks, walk_api), (walk_mcp,)):  # what one forgets the other still finds
+    for walks in ((walk_hooks, walk_api), (walk_mcp,)):  # if one forgets it, the other finds it
         with world(tmp_path_factory.mktemp("owner"), NOBODYS, MINE, THEIRS) as world_:
             walk = Walk(world_, world_.there, OWNERS, told=by_request, spared={"deleteTenant"})
             for walk_ in walks:
@@ -435,10 +435,10 @@ def test_an_entity_tag_of_another_tenant_says_nothing_of_this_one(with_them: Wor
         return with_them.send("GET", path, **options).headers["ETag"]
 
     theirs, path = tag("shared", THEIRS), f"/v1/memories/shared?tenant={MINE}"
-    assert theirs != tag("shared", MINE)  # of an id that both have
+    assert theirs != tag("shared", MINE)  # for an id that both have
     mine = with_them.send("GET", path)
     assert with_them.send("GET", path, If_None_Match=theirs).text == mine.text
-    # nothing that the walk could have written here, too
+    # a memory that the walk cannot have written here
     note = {"content": "told to them alone", "id": "theirs-alone", "tenant": THEIRS}
     assert with_them.send("POST", "/v1/memories", note, token=OWNERS).status_code == 201
     for tag_ in (tag("theirs-alone", THEIRS), theirs, "*"):

@@ -1,4 +1,4 @@
-"""Tenants and tokens over HTTP: made, listed, counted, revoked, put away under load."""
+"""Tenants and tokens over HTTP: made, listed, counted, revoked, and deleted under load."""
 
 import json
 import threading
@@ -220,7 +220,7 @@ def test_a_deleted_tenant_is_put_away_whole_and_can_be_brought_back(
     token = token_of(client, "team")["token"]
     note = {"id": "n1", "content": "the tide comes at noon", "tenant": "team"}
     assert ask(client, "POST", "/v1/memories", note).status_code == 201
-    ask(client, "POST", "/v1/recall", {"query": "tide", "tenant": "team"})  # a receipt waits
+    ask(client, "POST", "/v1/recall", {"query": "tide", "tenant": "team"})  # one receipt is pending
     deleted = ask(client, "DELETE", "/v1/tenants/team")
     assert deleted.status_code == 200
     assert (deleted.json["tenant"], deleted.json["tokens"]) == ("team", 1)
@@ -264,7 +264,7 @@ def test_one_that_is_being_built_stays(client: FlaskClient, home: Path, lock: st
 def test_a_tenant_is_deleted_under_those_who_ask(
     opened: OpenTenants, client: FlaskClient, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """None gets a 5xx, nothing that was acknowledged is lost, and no file comes back."""
+    """No request gets a 5xx, no acknowledged write is lost, and no file comes back."""
     monkeypatch.setattr("serve.server.open_tenants.TICK_S", 0.01)
     opened.start()
     answers: list[int] = []

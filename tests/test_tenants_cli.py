@@ -41,7 +41,7 @@ def team(home: Path) -> None:
 
 @pytest.fixture
 def server(home: Path) -> Iterator[OpenTenants]:
-    """A server of the home, in threads of ours."""
+    """A server of the home, in threads of this process."""
     settings = Settings(home)
     opened = OpenTenants(settings)
     app = create_app(opened, owner_token(settings))

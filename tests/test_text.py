@@ -1,4 +1,4 @@
-"""What the tokenizer promises for prose, code and the scripts of the world."""
+"""The tokenizer's guarantees for prose, code and the scripts of the world."""
 
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from store.text.tokenizer import LONGEST_TERM, normalize, terms, text_hash
 
-ANY_TEXT = st.text() | st.text(st.characters())  # the second draws surrogates too
+ANY_TEXT = st.text() | st.text(st.characters())  # the second also draws surrogates
 CODE = st.text("aBz_-./:\\@#'+~ 019é文かक่и\u0306\u00ad", max_size=40)
 
 

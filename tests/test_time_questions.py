@@ -50,7 +50,7 @@ logos 2026-11-23 activity Replaced the logos in the invoice template.
 lint 2026-11-24 preference Small commits, and the linter before each.
 """.strip().splitlines()
 
-# question | those of which one must come first (none: a notice says that there is nothing)
+# question | the ids of which one must come first (none: a notice reports no memories)
 BUILT_WITH = """
 what did we decide last week | ledger mails
 what did I work on on 10 November | crane docks

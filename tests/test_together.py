@@ -1,4 +1,4 @@
-"""Work on several processors does all of it, once, whatever their number; failures come out."""
+"""Parallel work is done completely and once on any number of processors; failures are raised."""
 
 import threading
 

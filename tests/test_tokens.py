@@ -1,4 +1,4 @@
-"""A tenant's token: what is kept of it, what it opens, how often, and until when."""
+"""A tenant's token: its storage, permissions, rate limit and expiry."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def make_token(
     return tokens.make(home, tenant, Wanted(scopes=scopes or ALL, **wanted), NOW)
 
 
-# What is kept
+# Storage
 
 
 def test_only_a_hash_is_kept_of_it(home: Path):
@@ -61,7 +61,7 @@ def test_a_secret_pasted_as_its_name_is_not_kept(home: Path):
 
 
 def test_the_files_are_their_owners_alone(home: Path):
-    mask = os.umask(0)  # whatever the user's mask lets through
+    mask = os.umask(0)  # the most permissive mask
     try:
         make_token(home)
     finally:
@@ -149,7 +149,7 @@ def test_a_name_is_one_line_that_shows(home: Path, name: str):
         make_token(home, name=name)
 
 
-# What it opens
+# Permissions
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_a_token_makes_none_that_outlives_it(home: Path):
 
 
 def test_a_token_that_was_revoked_meanwhile_makes_no_more(home: Path):
-    # asked for before its tenant was deleted, made behind it: it would open the next of the name
+    # requested before its tenant was deleted, made after: it would open the next one of that name
     maker, _ = make_token(home)
     tokens.revoke_all(home, "team", NOW)
     with pytest.raises(Conflict, match="has ended"):
@@ -270,7 +270,7 @@ def test_a_token_makes_only_so_many_and_the_owner_goes_on(
     maker, _ = make_token(home)
     first = made_by(maker, home)
     made_by(maker, home)
-    tokens.revoke(home, first.id, NOW)  # it is listed on, so ending some makes no room
+    tokens.revoke(home, first.id, NOW)  # it stays listed, so revoking makes no room
     with pytest.raises(Conflict, match="ask the owner"):
         made_by(maker, home)
     assert make_token(home)[0].state(NOW) == "active"
@@ -295,7 +295,7 @@ def test_nobody_is_the_owner_by_accident():
     assert not Caller("owner", "team", frozenset(ALL)).is_owner
 
 
-# How often
+# Rate limit
 
 
 def test_a_burst_is_answered_and_then_what_the_rate_allows():
@@ -397,7 +397,7 @@ def test_whatever_is_named_a_tokens_tenant_is_meant(
 def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(
     client: FlaskClient, opened: OpenTenants, home: Path, tmp_path: Path
 ):
-    """Who shows it may sit at another machine; the owner's agents are here, so theirs are."""
+    """A token's holder may use another machine; the owner's agents run on this one."""
     repository = tmp_path / "shop"
     (repository / ".git").mkdir(parents=True)
     (repository / ".git" / "config").write_text('[remote "origin"]\n url = git@x.org:acme/secret\n')
@@ -437,7 +437,7 @@ def test_a_token_does_what_its_scopes_allow(
     requests = {
         "read": ("POST", "/v1/recall", {"query": "the tide"}),
         "write": ("POST", "/v1/memories", {"content": "the tide comes at noon"}),
-        "both": ("PATCH", "/v1/memories/x", {"pinned": True}),  # its answer tells the memory
+        "both": ("PATCH", "/v1/memories/x", {"pinned": True}),  # its answer shows the memory
         "hook": ("POST", "/v1/hooks/claude-code", {}),
         "owner": ("GET", "/v1/server", None),
         "owner again": ("POST", "/v1/server/stop", {}),
@@ -453,7 +453,7 @@ def test_a_token_does_what_its_scopes_allow(
 
 READING = set("recall get_memory recent project_overview history why timeline".split())
 WRITING = set("remember remember_batch update_memory forget feedback link".split())
-BOTH = {"goals"}  # it lists them, too
+BOTH = {"goals"}  # it also lists them
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`make torture` says what was tried, and fails where something was lost or nothing was seen."""
+"""`make torture` reports its attempts, and fails on a loss or on too few observations."""
 
 import pytest
 from torture import run

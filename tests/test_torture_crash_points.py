@@ -1,4 +1,4 @@
-"""Killed at any call, or with its write torn, the memory loses nothing and goes on by itself."""
+"""Killed at any call, or with a torn write, the memory loses nothing and recovers by itself."""
 
 from pathlib import Path
 

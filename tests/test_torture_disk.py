@@ -1,4 +1,4 @@
-"""The model of a disk loses what a disk may lose, and nothing that it must keep."""
+"""The model of a disk loses unsynced data as disks do, and nothing that a disk must keep."""
 
 import itertools
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_write_over_old_bytes_leaves_each_sector_old_new_or_torn():
     contents = [image["/a"] or b"" for image in images(drive)]
     assert all(len(data) == len(old) for data in contents)
     sectors = {data[at : at + SECTOR] for data in contents for at in range(0, len(old), SECTOR)}
-    assert {NEW[:SECTOR], old[:SECTOR]} < sectors  # and torn ones
+    assert {NEW[:SECTOR], old[:SECTOR]} < sectors  # torn ones, too
     assert all(sector.lstrip(b"n").strip(b"\0") == b"" for sector in sectors)
 
 
@@ -83,7 +83,7 @@ def test_a_rename_to_another_folder_happens_whole_or_not_at_all():
     )
     places = [("/f/a" in image, "/g/a" in image) for image in images(drive)]
     assert set(places) == {(True, False), (False, True)}
-    drive.make(Call(Kind.SYNC, "/f"))  # the folder it left: it has arrived too
+    drive.make(Call(Kind.SYNC, "/f"))  # syncing the old folder keeps the file in the new one
     assert after(drive) == {"/f": None, "/g": None, "/g/a": NEW}
 
 

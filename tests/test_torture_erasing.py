@@ -1,4 +1,4 @@
-"""The fast tier of the attack `erasing`: nothing is left, and what is only forgotten is seen."""
+"""The fast tier of the attack `erasing`: no bytes are left, and a mere forgetting is detected."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whatever the disk refuses ends in an error of ours, and the same work again mends it."""
+"""Every refusal of the disk ends in an error of ours, and the same work again mends it."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-"""Snapshots that are not as agreed are set aside, whatever their hashes say: some of what `make
-torture` tries."""
+"""Malformed snapshots are set aside despite valid hashes: some of those in `make torture`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Some hostile forms at every push; `make torture` sends thousands, and asks every operation."""
+"""Some hostile forms at every push; `make torture` sends thousands, and to every operation."""
 
 from pathlib import Path
 

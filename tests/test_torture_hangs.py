@@ -1,4 +1,4 @@
-"""Some prompts before each kind of hung server; `make torture` asks more of them."""
+"""Some prompts before each kind of hung server; `make torture` sends more of them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""kill -9 under load: `make torture` does it a hundred times, a push a few."""
+"""kill -9 under load: a hundred times in `make torture`, a few times at every push."""
 
 import os
 import sys

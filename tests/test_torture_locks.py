@@ -1,4 +1,4 @@
-"""Others at work on the same home: `make torture` lets them meet for longer."""
+"""Other processes at work on the same home: `make torture` runs them for longer."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No text of a tool, a page or an import gives an agent orders, or takes a true one's place."""
+"""No text of a tool, a page or an import gives an agent orders, or displaces a true one."""
 
 from torture import poisoning
 from torture.outcome import Scale, failures

@@ -1,4 +1,4 @@
-"""The power is cut while the memory is written: nothing acknowledged is lost, nothing is half."""
+"""The power is cut during writes: nothing acknowledged is lost, nothing is half written."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Secrets of every kind go in every context; what only looks like one stays."""
+"""Secrets of every kind are removed in every context; lookalikes stay."""
 
 from torture import redaction
 from torture.outcome import Scale, failures

@@ -1,4 +1,4 @@
-"""Rot of any file is named or harmless: some of what `make torture` tries."""
+"""Rot of any file is named or harmless: some of the cases in `make torture`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A few lives of a memory at every push; `make torture` lives 300."""
+"""A few simulated lives of a memory at every push; `make torture` runs 300."""
 
 from pathlib import Path
 

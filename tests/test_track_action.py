@@ -1,4 +1,4 @@
-"""After a tool: what was done is in the log, in one append, with what its output tells."""
+"""After a tool call: the action is logged in one append, with the facts in its output."""
 
 from pathlib import Path
 

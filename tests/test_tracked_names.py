@@ -1,4 +1,4 @@
-"""The names of tracked files: each can be typed, and none is what a program wrote by mistake."""
+"""The names of tracked files: each can be typed, and no program wrote one by mistake."""
 
 import re
 import subprocess

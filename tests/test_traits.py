@@ -1,4 +1,4 @@
-"""What a text shows by its words alone."""
+"""A text's features, from its words alone."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two ways to answer, interleaved in one answer and judged by what was used of it."""
+"""Two settings, interleaved in one answer and judged by the use of its memories."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,7 +81,7 @@ def tried(session: Session, **changes: str) -> Plan:
 
 
 def ask(session: Session, query: str) -> Event:
-    """Ask as a program does, under the settings that the server has."""
+    """Ask as a program does, with the server's settings."""
     session.at += 60_000_000
     served, choices = session.tenants.get("default"), session.tenants.settings.choices
     request = RecallRequest(query=query)

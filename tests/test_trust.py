@@ -1,4 +1,4 @@
-"""What a tool or the web said gains no trust, and takes no place of what a person or agent said."""
+"""A memory from a tool or the web gains no trust, and displaces none of a person or agent."""
 
 import pytest
 
@@ -64,4 +64,4 @@ def test_what_a_tool_or_the_web_said_closes_no_trusted_value(trust: Trust):
     values = [
         fact.value for fact in facts_of(fold.settle(["f0", "f1", "f2"])) if fact.holds_at(NOW + 9)
     ]
-    assert values == ["7437", "1"]  # side by side, of the tool's own the newest: a person decides
+    assert values == ["7437", "1"]  # both, and of the tool's values the newest: a person decides

@@ -1,4 +1,4 @@
-"""The unigram tokenizer divides as the package tokenizers does."""
+"""The unigram tokenizer splits text as the package tokenizers does."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A log that cannot be opened: recall answers from what was published, and says so."""
+"""A log that cannot be opened: recall answers from the published snapshot, and says so."""
 
 import json
 import shutil
@@ -64,7 +64,7 @@ def _of_a_newer_version(log: Path) -> None:
 
 def _that_nobody_may_open(log: Path) -> None:
     log.unlink()
-    log.mkdir()  # a mode of 0 stops no root, who runs the tests here and there
+    log.mkdir()  # mode 0 does not stop root, and the tests may run as root
 
 
 def _missing(log: Path) -> None:
@@ -85,21 +85,21 @@ Spoil = Callable[[Path], None]
 
 @pytest.fixture
 def closed(built: Built) -> Tenant:
-    """A tenant that was built, whose log nobody has open and that lies in one file."""
+    """A built tenant whose log is closed and in one file."""
     built.log.settle()
     built.log.close()
     return built.tenant
 
 
 def mend(log: Path, whole: bytes) -> None:
-    """Put a log back."""
+    """Restore a log's file."""
     log.rmdir() if log.is_dir() else log.unlink(missing_ok=True)
     replace_file(log, whole)
 
 
 @pytest.fixture
 def served(closed: Tenant, home: Path) -> Iterator[Callable[[], OpenTenants]]:
-    """Open the tenants of the home, when asked; they are closed in the end."""
+    """Open the tenants of the home on demand; close them at the end."""
     opened: list[OpenTenants] = []
 
     def serve() -> OpenTenants:
@@ -175,7 +175,7 @@ def test_hooks_and_tools_answer_without_the_log(
     opened = served()
     hooks = Hooks(opened, lambda: NOW, deadline_s=30.0)
     assert FOUND in json.dumps(hooks.answer(HOSTS["claude-code"], prompted(ASKED)))
-    # what waits to be written tells what was said
+    # the pending events record the first answer
     assert hooks.answer(HOSTS["claude-code"], prompted(f"{ASKED} which port?")) is None
     begun = {"hook_event_name": "SessionStart", "session_id": "s2", "source": "startup"}
     assert "Answer every recall" in json.dumps(hooks.answer(HOSTS["claude-code"], begun))
@@ -275,7 +275,7 @@ def test_a_log_that_was_closed_is_not_answered_for(built: Built):
 
 
 class _failing:
-    """A log that the disk does not give, as long as the block lasts."""
+    """Makes a log fail within the block."""
 
     def __init__(self, log: EventLog) -> None:
         self._of = log._connections
@@ -318,13 +318,13 @@ def test_what_lay_in_the_write_ahead_file_of_an_emptied_log_is_saved(
     tmp_path: Path, built: Built, spoil: Spoil
 ):
     copy = tenants.tenant(tmp_path / "copy")
-    shutil.copytree(built.tenant.root, copy.root)  # while it is open: events lie in the -wal
+    shutil.copytree(built.tenant.root, copy.root)  # still open, so that events are in the -wal
     ahead = copy.log.with_name("log.sqlite-wal")
     commands.record_batch(built.log, [Draft(content=f"note {n}") for n in range(9)], NOW)
     shutil.copy(built.log.path.with_name(ahead.name), ahead)
     shutil.copy(built.tenant.log_head, copy.log_head)
     spoil(copy.log)
-    with EventLog(copy.log, create=True) as log:  # as a server begins: SQLite deletes the -wal
+    with EventLog(copy.log, create=True) as log:  # as a server starts: SQLite deletes the -wal
         assert integrity.head_gap(log) is not None
     list(repair(Settings(tmp_path / "copy"), NOW, may_touch_log=True))
     with EventLog(copy.log) as log:
@@ -360,7 +360,7 @@ def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, 
 
 
 class _problem:
-    """A refusal of a server, with a code."""
+    """An error response of the server, with a code."""
 
     def __init__(self, code: str) -> None:
         self.code = code

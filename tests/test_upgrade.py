@@ -1,4 +1,4 @@
-"""Our own new version: what it answers is held to what the version before answered."""
+"""Our own new version: its answers are compared with those of the version before."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ MUTE = speaking.Model(SURE.coefficients, -30.0, 0.5)
 
 @dataclass
 class Home:
-    """A memory that an earlier version of mnemolog built, and whose prompts it answered."""
+    """A memory built by an earlier version of mnemolog, which also answered its prompts."""
 
     session: Session
     path: Path
@@ -80,13 +80,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 
 
 def refit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Upgrade to a version whose hooks say nothing."""
+    """Upgrade to a version whose hooks inject nothing."""
     monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, MUTE))
     under_code(monkeypatch, "muted")
 
 
 def under_code(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Run files of such a digest."""
+    """Simulate code with the given digest."""
     for of in (request, upgrade):
         monkeypatch.setattr(of, "code", lambda: code)
 
@@ -96,7 +96,7 @@ def test_a_version_with_the_same_answers_builds_and_reports_it(home: Home):
     assert check.passed and "answers 0 of 11 past recalls otherwise than 0.0.9" in check.detail
     home.session.remember("The mail queue moved", id="moved")
     again = home.build()
-    assert again.detail == f"built by mnemolog {upgrade.running()}"  # asked once
+    assert again.detail == f"built by mnemolog {upgrade.running()}"  # compared once
 
 
 def test_a_version_that_silences_past_answers_is_refused_and_the_old_build_served(
@@ -111,7 +111,7 @@ def test_a_version_that_silences_past_answers_is_refused_and_the_old_build_serve
     assert newest.body.manifest == 1 and newest.body.hits
     check = home.build(accepts=True)
     assert check.warns and home.manifest.number == 2
-    assert home.build().passed  # what this version built is what is compared with from now on
+    assert home.build().passed  # this build is the new baseline
 
 
 def test_a_plan_shows_both_answers_and_is_applied_by_force_alone(
@@ -229,7 +229,7 @@ def test_silenced_prompts_are_found_behind_a_hundred_newer_questions(
         for number in range(upgrade.ASKED):
             search(home.session, f"who owns the {TOPICS[number % 6]}, and who did on day {number}")
     refit(monkeypatch)
-    if newest_alone:  # as it was done before
+    if newest_alone:  # as in earlier versions
         monkeypatch.setattr(upgrade, "choose_recalls", lambda log, earlier, most: earlier[:most])
         assert home.build().passed
     else:

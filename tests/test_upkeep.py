@@ -1,4 +1,4 @@
-"""A build is due when enough waits or something waits for a day; its clock survives restarts."""
+"""A build is due after enough events or a day of waiting; its clock survives restarts."""
 
 import pytest
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ def due(waiting: Backlog, begun: BuildStart | None = None, build_after: int = 50
         (1, 1, DAY - 1, False),
         (1, 1, DAY, True),
         (1, 1, -DAY + 1, False),
-        (1, 1, -3_650 * DAY, True),  # a clock was ten years ahead when it was written
+        (1, 1, -3_650 * DAY, True),  # written by a clock that was ten years ahead
         (0, A_FEW - 1, 9 * DAY, False),
         (0, A_FEW, DAY, True),
         (0, MANY - 1, 0, False),

@@ -1,4 +1,4 @@
-"""Use is counted from receipts and ratings, and only of memories that were there."""
+"""Use is counted from receipts and ratings, and only of existing memories."""
 
 from plain_receipt import plain_receipt
 

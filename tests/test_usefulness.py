@@ -1,4 +1,4 @@
-"""Usefulness: what agents were told in a day, a week and a month, against what they were told."""
+"""Usefulness: the figures of a day, a week and a month match the agents' sessions."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -206,7 +206,7 @@ def test_a_note_superseded_by_later_words_of_the_user_is_contradicted(session: S
     assert period.contradicted == 1
     append_event(
         session, Superseded(by="m8", reason=SAID_OTHERWISE), session.at, "m9"
-    )  # never given
+    )  # never injected
     assert today(session).contradicted == 1
 
 

@@ -1,4 +1,4 @@
-"""What held at a moment: a memory knows when it ended, and one value of a key holds at a time."""
+"""State at a moment: a memory knows its end, and one value of a key holds at a time."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ DAY = 86_400_000_000
 JANUARY = 1_767_225_600_000_000  # microseconds UTC: the first of January 2026
 
 DAYS = st.integers(0, 20)
-VALUES = st.lists(DAYS, min_size=1, max_size=8)  # when each became true, in the order of writing
+VALUES = st.lists(DAYS, min_size=1, max_size=8)  # the days they became true, in writing order
 FATES = st.lists(
     st.tuples(
         st.integers(0, 7),
@@ -32,7 +32,7 @@ def value(day: int | None = None) -> Recorded:
 
 
 def folded(*steps: tuple[int, str, Body]) -> dict[str, Memory]:
-    """Return the memories that steps leave behind: on which day, about which memory, what."""
+    """Return the memories after some steps: the day, the memory's id and the event's body."""
     fold = Fold()
     for seq, (day, subject, body) in enumerate(steps, start=1):
         id_ = subject if isinstance(body, Recorded) else f"e{seq}"

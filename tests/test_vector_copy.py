@@ -1,4 +1,5 @@
-"""The copy of the vectors in Qdrant: written by builds, searched by recall, missed by nobody.
+"""
+The copy of the vectors in Qdrant: written by builds, searched by recall, never required.
 
 MNEMOLOG_TEST_QDRANT names a real server, whose collections of the tests' own tenants are deleted.
 """
@@ -52,7 +53,7 @@ def server() -> Iterator["QdrantServer"]:
 
 @pytest.fixture(params=["local mode", "server"])
 def chosen(request, server, tenant) -> Iterator[Qdrant]:
-    """Each store that the contract is run against."""
+    """Each kind of store that the contract is tested on."""
     if request.param == "server" and not REAL:
         pytest.skip("no Qdrant server: name one in MNEMOLOG_TEST_QDRANT")
     settings = Qdrant(
@@ -155,19 +156,19 @@ def test_the_nearest_are_those_of_our_own_scan(
     for query in vectors[:20]:
         scan = rows.scan(query)
         best = search.best(scan, ["a"], mask, 10, above=0.0)
-        assert (best is not None) == is_searched  # our own scan looks at few documents alone
+        assert (best is not None) == is_searched  # our own scan handles few documents alone
         if best is not None:
             assert mask[best[0]].all()
             agreed.append(len(set(best[0].tolist()) & set(scan.best(mask, 10)[0].tolist())) / 10)
     assert not is_searched or np.mean(agreed) >= 0.95
 
 
-# down for a while
+# outages
 
 
 @pytest.fixture
 def many(tenant, log) -> None:
-    """More memories than our own scan looks at alone."""
+    """More memories than our own scan handles alone."""
     drafts = [Draft(id=f"m{n}", content=f"note {n} says {n * n}") for n in range(4_200)]
     commands.record_batch(log, [*drafts, Draft(id="a", content="the cache is cold")], NOW)
     build.rebuild(tenant, log, PLAIN, NOW)
@@ -187,7 +188,7 @@ def test_recall_goes_on_and_says_so_while_it_is_down_and_asks_it_again(
     well = ask(tenant, log, search)
     assert server.queries == 1 and not well.is_degraded and well.hits[0].memory.id == "a"
     server.stop()
-    for _ in range(2):  # the second in the pause, which asks nobody
+    for _ in range(2):  # the second is in the pause and sends nothing
         down = ask(tenant, log, search)
         assert [hit.memory.id for hit in down.hits] == [hit.memory.id for hit in well.hits]
         assert down.is_degraded and server.url in down.notices[0]
@@ -251,7 +252,7 @@ def test_one_that_lost_its_disk_gets_all_again(server, ours, tenant, said):
     assert vector_copy.sync(tenant, ours) == len(TEXTS)
 
 
-# erased
+# erasing
 
 
 def test_an_erasing_drops_the_collection_once_it_can(server, ours, tenant, said):

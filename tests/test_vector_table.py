@@ -1,4 +1,4 @@
-"""The Lance table follows the published vectors, and what is forgotten is gone from its files."""
+"""The Lance table follows the published vectors, and its files keep no forgotten memories."""
 
 import os
 
@@ -108,7 +108,7 @@ def test_a_build_keeps_the_table_in_step_once_it_is_there(home, tenant, log):
 def test_what_a_power_cut_left_halfway_is_made_anew(tenant, said, left: bytes):
     said()
     vector_table.sync(tenant)
-    (tenant.root / "lance" / "vectors.json").unlink()  # it is written when all else is on the disk
+    (tenant.root / "lance" / "vectors.json").unlink()  # written after all other files
     for path in tenant.root.glob("lance/*/**/*"):
         if path.is_file():
             path.write_bytes(left)

@@ -1,4 +1,4 @@
-"""A text is embedded once by each model, and its int8 row says nearly what the floats say."""
+"""A text is embedded once by each model, and its int8 row nearly equals the floats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ CALIBRATING = frozenset(chain.from_iterable(PAIRS))
 
 @dataclass
 class Counting:
-    """A real embedder that keeps what it was asked."""
+    """A real embedder that records its texts."""
 
     model: str = "counting-1"
     asked: list[str] = field(default_factory=list)
@@ -217,7 +217,7 @@ def vectors_of(log, model, previous):
 
 
 def change(log, action: str, number: int, turn: int) -> None:
-    """Record, revise to one of few texts, forget, or record a text that others have."""
+    """Record a memory, revise it to one of a few shared texts, or forget it."""
     id_ = f"n{number}"
     if action == "s" or not log.events_for(id_):
         if not log.events_for(id_):

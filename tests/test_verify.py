@@ -1,4 +1,4 @@
-"""The live snapshots are what the log gives, and the first row that is not is named."""
+"""The live snapshots equal a rebuild from the log, and the first row that differs is named."""
 
 import tempfile
 import time
@@ -43,7 +43,7 @@ def built(tmp_path: Path, log: EventLog) -> Tenant:
 def forge(
     tenant: Tenant, name: str, table_name: str, table: pa.Table, digest: str | None = None
 ) -> None:
-    """Put another table into a snapshot, and its hash into the manifest and HEAD."""
+    """Replace a table in a snapshot, and its hash in the manifest and HEAD."""
     live = manifest.current(tenant)
     ref = live.projections[name]
     projection = next(other for other in catalog.all_projections(EMBEDDER) if other.name == name)

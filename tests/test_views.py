@@ -1,6 +1,4 @@
-"""
-A view is one state of the memory: what comes later is in the next view, and nobody waits for it.
-"""
+"""A view is one state of the memory: later events are in the next view, and no reader waits."""
 
 import threading
 from collections.abc import Iterator
@@ -42,8 +40,8 @@ def live_tail() -> LiveTail:
 
 
 def tail_state(tail: Tail) -> list[object]:
-    """Return all that recall asks of a tail."""
-    words = [*WORDS, "text3", "anchors", "badgerly"]  # the last two stand for their kin
+    """Return all data that recall reads from a tail."""
+    words = [*WORDS, "text3", "anchors", "badgerly"]  # the last two match similar words
     columns = tail.columns
     return [
         tail.watermark,
@@ -112,7 +110,7 @@ def test_scores_are_written_where_they_are_wanted():
 
 @pytest.fixture(params=["tail", "snapshot"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
-    """A memory with one note, which lies in the tail or in a snapshot."""
+    """A memory with one note, in the tail or in a snapshot."""
     place = tenant(tmp_path)
     with EventLog(place.log, create=True) as log:
         commands.record(log, commands.Draft(id="old", content="badgers eat copper wire"), NOW)
@@ -170,7 +168,7 @@ def test_threads_that_see_the_same_new_events_read_them_once(
 
 @pytest.mark.usefixtures("quick_turns")
 def test_a_memory_that_is_revised_meanwhile_is_in_every_answer_once(memory: Memory):
-    """In its old version or a newer one, and never in an older one than before."""
+    """Each answer has it in the same or a newer version than the answer before."""
     is_over = threading.Event()
 
     def ask() -> list[int]:

@@ -1,4 +1,4 @@
-"""JSON shows what is in it: nothing turns a line around, and the value stays the same."""
+"""Visible JSON: no character reverses a line, and the value stays the same."""
 
 import json
 import sys

@@ -23,9 +23,9 @@ from store.log.log_file import SCHEMA_VERSION
 
 NOW = 1_790_000_000_000_000
 DATA = Path(__file__).parent / "data"
-KNOWN = DATA / "vocabulary.json"  # by kind, its version and the digest of what its body may be
+KNOWN = DATA / "vocabulary.json"  # by kind, its version and the digest of its body's schema
 
-# A later mnemolog: its memories have a kind more, and there is a kind of event more.
+# A later mnemolog, with one more kind of memory and one more kind of event.
 NEWER = """
 import sys
 from pathlib import Path
@@ -57,7 +57,7 @@ with EventLog(Path(sys.argv[1]), create=True) as log:
     print(sum(1 for _ in log.read()))
 """
 
-# An earlier mnemolog, from this repository's history: its log has schema 5, memories no statements.
+# An earlier mnemolog from this repository's history: log schema 5, and no statements.
 EARLIER = "13499985"
 OPENS = """
 import sys
@@ -145,7 +145,7 @@ def test_a_log_of_a_later_mnemolog_that_says_nothing_new_is_read_and_written(tmp
         log.append([Event("mine", NOW, Pinned(), "known")])
         assert [event.id for event in log.read()] == ["known", "mine"]
         assert integrity.problems(log) == []
-    write_newer(path, "hunch")  # which reads what this one wrote
+    write_newer(path, "hunch")  # which reads this program's event
 
 
 @pytest.mark.parametrize("kind", ["hunch", "recorded"])
@@ -192,12 +192,12 @@ def noted(path: Path) -> dict[str, int]:
     return versions
 
 
-# The law: who changes what a body may be raises its version
+# A changed body schema needs a new version
 
 
 def test_a_body_that_changed_has_another_version():
-    """Where this fails, give the kind one test more in `vocabulary.ADDED`, which tells a body that
-    says what is new. Then `python tests/test_vocabulary.py` writes the file anew.
+    """If this fails, add a test to the kind in `vocabulary.ADDED` that recognizes a body with the
+    new content. Then run `python tests/test_vocabulary.py` to write the file anew.
     """
     lines = json.loads(KNOWN.read_text())
     assert lines["schema"] == SCHEMA_VERSION
@@ -234,7 +234,7 @@ def digest(schema: dict[str, Any]) -> str:
 
 
 def _plain(schema: Any) -> Any:
-    """Return a schema without what is for people."""
+    """Return a schema without titles and descriptions."""
     if isinstance(schema, list):
         return [_plain(part) for part in schema]
     if not isinstance(schema, dict):

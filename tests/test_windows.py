@@ -1,6 +1,4 @@
-"""
-What Windows does otherwise, with stand-ins for its system calls: none of this ran on Windows.
-"""
+"""Behaviour of Windows, with stand-ins for its system calls: none of this ran on Windows."""
 
 import os
 import shlex
@@ -28,7 +26,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Readers:
-    """Programs that have the old file open, for so many tries to replace it."""
+    """Programs that keep the old file open for the first `tries` replacements."""
 
     tries: int
     replace = staticmethod(os.replace)

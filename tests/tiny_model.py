@@ -1,4 +1,4 @@
-"""Tiny models for the tests: a BERT of two layers with chance weights, and numpy's word on it."""
+"""Tiny models for the tests: a two-layer BERT with random weights, and numpy's result for it."""
 
 import json
 import struct
@@ -11,7 +11,7 @@ HIDDEN, HEADS, LAYERS, WIDE, POSITIONS = 32, 4, 2, 64, 24
 
 
 def write_tokenizer(folder: Path) -> None:
-    """Write a WordPiece tokenizer that bakes in a cut and a padding, as the published ones do."""
+    """Write a WordPiece tokenizer with a built-in cut and padding, like the published ones."""
     vocabulary = {word: number for number, word in enumerate(WORDS)}
     special = {
         name: {"id": name, "ids": [vocabulary[name]], "tokens": [name]} for name in WORDS[2:4]
@@ -78,7 +78,7 @@ def write_tensors(path: Path, tensors: dict[str, np.ndarray]) -> None:
 def write_bert(
     folder: Path, *, dtype: str = "float32", pooling: str = "mean", seed: int = 1
 ) -> dict:
-    """Write a sentence model as it is published without a graph; return its weights."""
+    """Write a sentence model as published without a graph; return its weights."""
     rng = np.random.default_rng(seed)
     shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (len(WORDS), HIDDEN),
@@ -188,7 +188,7 @@ _SHORT = {
 
 
 def write_packed(folder: Path, seed: int = 1) -> dict:
-    """Write a packed file of chance weights; return the weights as its 4 bits have them."""
+    """Write a packed file of random weights; return the weights as its 4 bits represent them."""
     rng = np.random.default_rng(seed)
     weights, tensors = {}, {}
 

@@ -1,8 +1,8 @@
 """
-Transcripts as the hosts write them, and what an import makes of them.
+Transcripts as the hosts write them, and the results of importing them.
 
 `written` are those of the real programs (tests/data/transcripts); a Writer makes others, each with
-as much as its host tells of a turn.
+the details that its host records of a turn.
 """
 
 import json
@@ -33,7 +33,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Done:
-    """What an import came to."""
+    """The result of an import."""
 
     counts: Counts
     sessions: Sessions
@@ -52,7 +52,7 @@ def imported(
 
 
 def episodes(log: EventLog) -> list[Memory]:
-    """Return the episodes that a log tells of, oldest first."""
+    """Return the episodes in a log, oldest first."""
     fold = Fold()
     for event in log.read():
         fold.apply(event)
@@ -61,7 +61,7 @@ def episodes(log: EventLog) -> list[Memory]:
 
 
 def written(agent: str, folder: Path) -> Path:
-    """Return a home of a host as its real program wrote it."""
+    """Return a host's home as its real program wrote it."""
     if agent == "opencode":
         return opencode_database(folder / "opencode.db", rows()).parent
     shutil.copytree(DATA / agent, folder, dirs_exist_ok=True)
@@ -82,7 +82,7 @@ _COLUMNS = {
 
 
 def opencode_database(path: Path, some: Iterable[JSON]) -> Path:
-    """Write rows into a database as OpenCode has it since 2026."""
+    """Write rows into a database in OpenCode's format since 2026."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(path) as database:
         for table, columns in _COLUMNS.items():
@@ -97,7 +97,7 @@ def opencode_database(path: Path, some: Iterable[JSON]) -> Path:
 
 
 def opencode_files(folder: Path, some: Iterable[JSON]) -> Path:
-    """Write rows as files, as OpenCode had them before: the same ids and JSON."""
+    """Write rows as files, OpenCode's older format: the same ids and JSON."""
     for row in some:
         if row["table"] == "session":
             path = folder / "storage" / "session" / "global" / f"{row['id']}.json"
@@ -114,7 +114,7 @@ def opencode_files(folder: Path, some: Iterable[JSON]) -> Path:
 
 
 class Writer(Protocol):
-    """A session being written down; what happens is ten seconds after what was before."""
+    """A session being written; each event is ten seconds after the one before."""
 
     def ask(self, prompt: str) -> None: ...
     def run(self, command: str, output: str, *, code: int = 0) -> None: ...
@@ -129,7 +129,7 @@ class _Base:
     session: str = SESSION
     cwd: str = CWD
     branch: str = "main"
-    at: int = 0  # how many things happened
+    at: int = 0  # the number of events so far
     lines: list[JSON] = field(default_factory=list)
 
     @property
@@ -138,7 +138,7 @@ class _Base:
 
     @property
     def time(self) -> str:
-        """The time of what is written, as JavaScript says it."""
+        """The current time, in JavaScript's notation."""
         return datetime.fromtimestamp(self.seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
     def _dump(self, path: Path) -> Path:
@@ -190,7 +190,7 @@ class ClaudeCode(_Base):
 @dataclass
 class Codex(_Base):
     agent = "codex"
-    meta: JSON = field(default_factory=dict)  # what else is said of the session
+    meta: JSON = field(default_factory=dict)  # further fields of the session
 
     def ask(self, prompt: str) -> None:
         if not self.lines:
@@ -280,7 +280,7 @@ class Gemini(_Base):
         answer = {"functionResponse": {"name": name, "response": {"output": output}}}
         call = {"id": f"{name}-{self.at}", "name": name, "args": given, "status": status}
         call |= {"result": [answer], "timestamp": self.time}
-        self.lines.append(self.lines[-1] | {"toolCalls": [call]})  # told again, with its tools
+        self.lines.append(self.lines[-1] | {"toolCalls": [call]})  # again, with its tools
 
     def _line(self, kind: str, content: object) -> None:
         self.at += 1
@@ -347,7 +347,7 @@ WRITERS: dict[str, Callable[..., Any]] = {
 
 
 def turn(writer: Writer, prompt: str = "Make the login test pass: it fails at midnight.") -> None:
-    """Write down a turn in which a test fails, a file is edited and the test passes."""
+    """Write a turn in which a test fails, a file is edited and the test passes."""
     writer.ask(prompt)
     writer.run("pytest -q", "E   AssertionError: a day late\n1 failed, 1 passed", code=1)
     writer.edit("login.py", "def login(at=now):\n", "def login():\n    return now()\n")

@@ -1,9 +1,9 @@
 """
-Two tenants full of everything, for the walk of a token that may see one of them.
+Two tenants with data of every kind, for testing a token that may see only one of them.
 
-What is "theirs" lies in `bravo`. Its ids and names are given to the walk, to try each of them
-everywhere; its marker, a word in all it says, is not, and must never come back. The same home is
-made once more without it: a token of `alpha` must be told the same in both.
+"Theirs" lies in `bravo`. The test gets its ids and names, to try each of them everywhere, but not
+its marker, a word in all its texts, which must never come back. The same home is made once more
+without it: a token of `alpha` must get the same answers in both.
 """
 
 import itertools
@@ -51,8 +51,8 @@ ALL: tuple[Scope, ...] = ("read", "write", "admin")
 
 @dataclass(frozen=True)
 class World:
-    """A home with its server's application. `there` maps a parameter's name to what `bravo` has
-    for it, `hidden` are ids of bravo's that the walk is not given.
+    """A home with its server's application. `there` maps a parameter's name to the values that
+    `bravo` has for it, `hidden` are ids of bravo's that the test does not get.
     """
 
     home: Path
@@ -65,7 +65,7 @@ class World:
     def send(
         self, method: str, path: str, body: object = None, *, token: str = "", **headers: str
     ) -> TestResponse:
-        """Ask as the token of `alpha` does, if no other is given; `bravo` is named in a header."""
+        """Send a request with the token of `alpha`, or another; a header names `bravo`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.client.open(
             path,
@@ -83,14 +83,14 @@ class World:
 
 @contextmanager
 def world(home: Path, *names: str) -> Iterator[World]:
-    """Give a home with some tenants, the first of them the token's."""
+    """Yield a home with some tenants; the token belongs to the first."""
     with pytest.MonkeyPatch.context() as patch:
         opened = OpenTenants(Settings(home))
         patch.setattr(opened.ingest, "_clock", lambda: NOW + 1_800_000_000)
         made = {name: _fill(home, opened, name) for name in names}
-        for name in names:  # last, so that nobody's turn at the queues takes it
+        for name in names:  # last, so that no tenant's turn at the queues takes it
             made[name]["hidden"].append(_waits(opened, name))
-        assert opened.make(NOBODYS) == (NOBODYS not in names)  # as a server does when it starts
+        assert opened.make(NOBODYS) == (NOBODYS not in names)  # like a server at its start
         opened.get(NOBODYS)
         clock = itertools.count(NOW + 3_600_000_000, 1_000).__next__
         app = create_app(opened, OWNERS, clock, hook_deadline_s=60.0)
@@ -114,7 +114,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
-    """Fill a tenant; return what it has, by the name of the parameter that would ask for it."""
+    """Fill a tenant; return its values by the name of the parameter that takes them."""
     EventLog(tenants.tenant(home, name).log, create=True).close()
     tenant, word = opened.get(name), MARKERS[name]
     clock = itertools.count(NOW, 1_000_000).__next__
@@ -152,7 +152,7 @@ def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
 
 
 def _owner(opened: OpenTenants, clock: Any) -> Any:
-    """Return what asks as the owner does."""
+    """Return a function that sends requests as the owner."""
     app = create_app(opened, OWNERS, clock, hook_deadline_s=30.0).test_client()
 
     def owner(method: str, path: str, body: object = None) -> Any:
@@ -170,7 +170,7 @@ def _owner(opened: OpenTenants, clock: Any) -> Any:
 
 
 def _waits(opened: OpenTenants, name: str) -> str:
-    """Leave a job in a tenant's queue; return its id."""
+    """Leave a pending job in a tenant's queue; return its id."""
     body = {"memories": [{"content": f"it waits, says {MARKERS[name]}"}], "tenant": name}
     waits: str = _owner(opened, lambda: NOW)("POST", "/v1/ingest", body)["id"]
     return waits
@@ -214,7 +214,7 @@ def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
 
 
 def _sessions(owner: Any, name: str, word: str) -> None:
-    """Tell what a host's hooks tell of a session."""
+    """Send the events of a host's hooks for one session."""
     common = {"session_id": f"{name}-session", "cwd": "/nowhere"}
     for event in (
         {"hook_event_name": "SessionStart", "source": "startup"},
@@ -232,7 +232,7 @@ def _sessions(owner: Any, name: str, word: str) -> None:
 
 
 def _proposals(log: EventLog, first: str, second: str, word: str, clock: Any) -> list[str]:
-    """Make an applied plan, one that waits, a recommendation and a draft; return their ids."""
+    """Make an applied and a pending plan, a recommendation and a draft; return their ids."""
     fold = Fold()
     for event in log.effective_events(0, log.head()):
         fold.apply(event)
@@ -269,7 +269,7 @@ _MASKS = (
 
 
 def masked(answer: TestResponse) -> str:
-    """Return what an answer says, without what is drawn or measured anew each time."""
+    """Return an answer's text, without the values drawn or measured anew each time."""
     text = answer.text
     for pattern, name in _MASKS:
         text = pattern.sub(name, text)

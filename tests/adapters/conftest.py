@@ -1,4 +1,4 @@
-"""A live server for tests of adapters, in an environment of its own as they are in theirs."""
+"""A live server for tests of adapters, in its own environment, as they are in theirs."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # nothing is sent anywhere
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The home of a server that runs."""
+    """The home of a running server."""
     home = tmp_path_factory.mktemp("adapters") / "home"
     output = home.with_name("output.txt")
     with output.open("wb") as file:
@@ -41,7 +41,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def tenant(home: Path) -> str:
-    """A tenant whose memory is empty."""
+    """A tenant with an empty memory."""
     name = f"t{next(NUMBERS)}"
     with Client(home=home) as owner:
         owner.tenants.create(name)

@@ -1,4 +1,4 @@
-"""Tests that a library's own sources bring, made into modules that can be asked of ours."""
+"""A library's own tests, loaded as modules to run against our adapters."""
 
 import importlib.util
 import sys
@@ -9,7 +9,7 @@ SOURCES = Path(__file__).parents[2] / ".adapters" / "sources"
 
 
 def load(package: str, test: str) -> ModuleType:
-    """Return a file of tests of a package; what it imports lies beside it, in `tests`."""
+    """Return a test file of a package as a module; its imports are beside it, in `tests`."""
     [root] = SOURCES.glob(f"{package}-[0-9]*/")
     ours = {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] == "tests"}
     sys.path.insert(0, str(root))

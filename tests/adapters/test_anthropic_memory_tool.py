@@ -13,7 +13,7 @@ from mnemolog.adapters.anthropic import AsyncMemoryTool, MemoryTool
 from sources import load
 
 THEIRS = load("anthropic", "tests/lib/tools/memory_tools/test_filesystem.py")
-# what needs a disk beneath: links, modes, files written past the tool or of a million lines
+# tests that need a disk: links, modes, files written past the tool or of a million lines
 OF_FILES = ("symlink", "umask", "world_writable", "crlf", "too_many_lines")
 
 
@@ -32,7 +32,7 @@ ASYNC = THEIRS.TestBetaAsyncLocalFilesystemMemoryTool
 
 
 def files(client: Client) -> dict[str, str]:
-    """The files that the memory holds, as theirs lists a folder's."""
+    """Return the memory's files, as their tests list a folder's."""
     files = {}
     for memory in client.memories.list(tag=["anthropic-memory"]):
         details = memory.metadata["anthropic-memory"]

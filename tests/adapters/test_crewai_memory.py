@@ -13,7 +13,7 @@ from mnemolog.adapters.crewai import CrewMemory
 
 
 class ScriptedModel(BaseLLM):
-    """A model that always says the same, and what it was asked."""
+    """A model with a fixed answer, and the questions it got."""
 
     def call(self, messages: Any, *_: Any, **__: Any) -> str:
         self.__dict__.setdefault("asked", []).append(str(messages))

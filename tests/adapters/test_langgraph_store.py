@@ -12,7 +12,7 @@ from mnemolog import Client
 from mnemolog.adapters.langgraph import MemoryStore
 from sources import load
 
-# what tells nothing about a store of another sort
+# tests that do not apply to another kind of store
 LEFT_OUT = {
     "test_vector_store_initialization": "its own index",
     "test_nonnull_migrations": "its tables",

@@ -10,7 +10,7 @@ from mnemolog.adapters.llama_index import MemoryBlock
 
 
 def ask(memory: Memory, query: str) -> str:
-    """Return all that the model would be told before a query is answered."""
+    """Return the whole context that the model would get before a query."""
     messages = asyncio.run(memory.aget(input=query))
     return "\n".join(message.content or "" for message in messages)
 

@@ -14,7 +14,7 @@ from mnemolog.adapters.openai_agents import MemorySession
 from sources import load
 
 THEIRS = load("openai_agents", "tests/extensions/memory/test_async_sqlite_session.py")
-# what needs SQLite beneath: broken rows, timestamps written past it, its connections
+# tests that need SQLite: broken rows, timestamps written past it, its connections
 OF_SQLITE = (
     "corrupt",
     "timestamp",

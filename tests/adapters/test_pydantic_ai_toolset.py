@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 
 def calling(tool: str, **arguments: Any) -> FunctionModel:
-    """A model that calls one tool and says what it was answered."""
+    """Return a model that calls one tool and repeats its answer."""
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         assert {tool.name for tool in info.function_tools} == {"recall", "remember"}

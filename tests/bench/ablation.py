@@ -1,9 +1,9 @@
 """
-What each layer of recall brings on a labelled dataset: from the words alone, one layer more a row.
+The gain of each layer of recall on a labelled dataset: words alone, then one more layer a row.
 
-`python tests/bench/ablation.py DIR`, the folder `mnemolog eval` takes, prints the table of
-docs/recall.md. Each row is compared with another, query by query: a layer with the row before it,
-"all without" one with the whole. An interval that holds zero says nothing.
+`python tests/bench/ablation.py DIR` takes the folder that `mnemolog eval` takes and prints the
+table of docs/recall.md. Rows are compared query by query: a layer's row with the row before it, an
+"all without" row with the full pipeline. An interval that contains zero shows no difference.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from store.home.config import Choices
 from store.index import postings
 from store.memories.table import indexed_texts
 
-# the words come first, and entities beside them weigh nothing
+# words are the first row, and entities add nothing beside words
 LAYERS = tuple(name for name in evidence.WEIGHTS if name not in ("lexical", "entity"))
 
 Results = Mapping[str, Result]
@@ -32,7 +32,7 @@ Results = Mapping[str, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """A pipeline, its results, and the row it is compared with; None: with none."""
+    """A pipeline, its results, and the row it is compared with, None for none."""
 
     name: str
     results: Results
@@ -76,7 +76,7 @@ def rows(
     for number, layer in enumerate(LAYERS, 1):
         before, name = name, f"+ {layer}"
         yield Row(name, results(home, "auto", LAYERS[number:]), before)
-    for layer in LAYERS[:-1]:  # without the last: the row before the whole
+    for layer in LAYERS[:-1]:  # not the last: that is the row before the full one
         yield Row(f"all without {layer}", results(home, "auto", (layer,)), name)
 
 

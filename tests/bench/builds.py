@@ -1,4 +1,4 @@
-"""Builds: a home's first, and those of what is new since; what they take and hold."""
+"""Builds: a home's first and those after new memories, with their time and memory."""
 
 import subprocess
 import time
@@ -18,10 +18,10 @@ IMPORT, FULL = "import", "full build"
 NEW, QUICK = "build of 1,000 new memories", "quick build of 1,000 new memories"
 MANY = "build of 50,000 new memories"
 FEW_ADDED, MANY_ADDED = 1_000, 50_000
-# what is told of memory: the kernel's own peak, and two that are sampled, see `memory`
+# the memory figures: the kernel's own peak, and two sampled ones, see `memory`
 HELD = ("resident, largest process", "anonymous, all processes", "with mapped files, all processes")
-LEAST_MANY = 100_000  # memories: below, 50,000 new ones are no refresh
-_AT_ONCE = 10_000  # drafts held: whoever starts a build must be small, see `process.run`
+LEAST_MANY = 100_000  # memories: in a smaller home 50,000 new ones are no refresh
+_AT_ONCE = 10_000  # drafts held: the parent of a build must be small, see `process.run`
 
 
 def first(size: int, home: Path) -> Iterator[Figure]:
@@ -37,14 +37,14 @@ def first(size: int, home: Path) -> Iterator[Figure]:
 
 
 def later(size: int, home: Path) -> Iterator[Figure]:
-    """Build once more after many new memories, where there are more old ones."""
+    """Build once more after many new memories, if the home has LEAST_MANY or more."""
     if size >= LEAST_MANY:
         added(home, texts(MANY_ADDED, seed=19), "o")
         yield from built(size, MANY, home, *(["--quick"] if has_quick() else []))
 
 
 def added(home: Path, contents: Iterable[str], prefix: str) -> float:
-    """Record memories; return the CPU seconds, without those of making the texts."""
+    """Record memories; return the CPU seconds, without generating the texts."""
     drafts = (Draft(id=f"{prefix}{n}", content=content) for n, content in enumerate(contents))
     spent = 0.0
     with EventLog(tenants.tenant(home).log, create=True) as log:
@@ -68,7 +68,7 @@ def built(
 
 
 def has_quick() -> bool:
-    """Return true if `mnemolog build` can run without the scheduler."""
+    """Return True if `mnemolog build` can run without the scheduler."""
     usage = subprocess.run(
         [*COMMAND, "build", "--help"], capture_output=True, text=True, check=True
     )

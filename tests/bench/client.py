@@ -6,11 +6,11 @@ import sys
 import time
 from typing import Any
 
-_IDLE_S = 2.0  # a server may hang up on who says nothing for 5 s, as uvicorn does
+_IDLE_S = 2.0  # a server may close a connection idle for 5 s, as uvicorn does
 
 
 class Client:
-    """One connection; of one thread."""
+    """One connection, for use by one thread."""
 
     def __init__(self, port: int, token: str) -> None:
         self.port, self.token = port, token
@@ -21,7 +21,7 @@ class Client:
                 self._connection.connect()
                 self._used = time.monotonic()
                 return
-            except ConnectionRefusedError:  # a server says that it listens a little early
+            except ConnectionRefusedError:  # a server prints its address a little early
                 time.sleep(0.01)
         sys.exit("the server does not listen where it says it does")
 
@@ -39,7 +39,7 @@ class Client:
         return response.status, data
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer; end where it is an error."""
+        """Return the answer; exit if it is an error."""
         status, reply = self.asked("POST", path, body)
         if status >= 400:
             sys.exit(f"POST {path} gave {status}: {reply[:400]!r}")

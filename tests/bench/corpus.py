@@ -1,10 +1,10 @@
 """
-Synthetic memories for the benchmarks: Zipfian words, a quarter of them a topic's own.
+Synthetic memories for the benchmarks: Zipfian words, a quarter of them from a topic.
 
-The commonest words do what stop words do: they stand in most memories, and no tokenizer knows them.
-Without topics every vector would be as far from all the others as from any, and an index over
-vectors would look worse than it is. The same seed gives the same texts, and the first thousand of a
-hundred thousand are the thousand.
+The commonest words act as stop words: most memories contain them, and no tokenizer knows them.
+Without topics all vectors would be about equally far apart, and an index over vectors would look
+worse than it is. The same seed gives the same texts, and a small corpus is the beginning of a large
+one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 _SYLLABLES = ("ka", "lo", "mi", "ne", "pu", "ra", "sto", "ver", "quin", "ba", "dor", "fel")
-Words = npt.NDArray[np.object_]  # the commoner sooner
+Words = npt.NDArray[np.object_]  # commonest first
 WORDS: Words = np.array(["".join(parts) for parts in product(_SYLLABLES, repeat=4)], object)
 LENGTH = 30  # words of a text
 
-_COMMON = 200  # words that say nothing: none is a topic's or a keyword
+_COMMON = 200  # words without meaning, never a topic's or a keyword
 _TOPICS = 500
 _TOPIC_WORDS = 50
-_TOPICAL = 0.25  # of a text's words; ten of them then meet 0.7 postings a memory
+_TOPICAL = 0.25  # of a text's words; ten words then match 0.7 postings a memory
 _BATCH = 1_000
 
 
 def texts(count: int, seed: int = 7, words: Words = WORDS) -> Iterator[str]:
-    """Yield `count` texts of LENGTH of the words."""
+    """Yield `count` texts of LENGTH words."""
     chosen = np.random.default_rng(seed)
     weights = 1.0 / (np.arange(len(words)) + 2.7)  # the commonest is in six texts of ten
     reach = np.cumsum(weights / weights.sum())
@@ -42,7 +42,7 @@ def texts(count: int, seed: int = 7, words: Words = WORDS) -> Iterator[str]:
 
 
 def questions(corpus: Sequence[str], count: int, seed: int = 11) -> list[str]:
-    """Return runs of ten words that a memory holds, its commonest words among them."""
+    """Return `count` runs of ten words from a memory, common words included."""
     chosen = np.random.default_rng(seed)
     questions = []
     for place in chosen.integers(0, len(corpus), count):
@@ -52,7 +52,7 @@ def questions(corpus: Sequence[str], count: int, seed: int = 11) -> list[str]:
 
 
 def keywords(corpus: Sequence[str], count: int, seed: int = 13) -> list[str]:
-    """Return four words that a memory holds, none of them common."""
+    """Return `count` queries of four words from a memory, none of them common."""
     chosen = np.random.default_rng(seed)
     common = frozenset(WORDS[:_COMMON])
     questions = []

@@ -23,14 +23,14 @@ TOP = 10
 QUERIES = 100
 BUDGET_S, ALONE_S = 15.0, 5.0
 LARGEST_INDEX = 100_000  # vectors: above, LanceDB's indexes take many minutes to build
-LEAST_INDEX = 256  # what product quantization needs to be trained
+LEAST_INDEX = 256  # the fewest that product quantization can be trained on
 
 Matrix = npt.NDArray[np.float32]
 Vector = npt.NDArray[np.float32]
 Search = Callable[[Vector], npt.NDArray[np.int64]]
 
-# by who: what its index is made with; None: no index. Its own choice of sub-vectors, a quarter as
-# many, finds half of the nearest ten.
+# rival: its index options, None for no index. LanceDB's default of sub-vectors, a quarter as many,
+# finds half of the nearest ten.
 RIVALS: dict[str, dict[str, Any] | None] = {
     "LanceDB flat": None,
     "LanceDB IVF_PQ": {"index_type": "IVF_PQ", "num_sub_vectors": LexicalEmbedder.dimension // 4},
@@ -39,13 +39,13 @@ RIVALS: dict[str, dict[str, Any] | None] = {
 
 
 def ours(vectors: Matrix) -> Search:
-    """Return the search the server does: every int8 row, no index."""
+    """Return the server's search: every int8 row, no index."""
     index = VectorRows.of(vectors)
     return lambda query: index.scan(query).best(None, TOP, above=-2.0)[0]
 
 
 def lance(vectors: Matrix, folder: Path, index: dict[str, Any] | None) -> Search:
-    """Return LanceDB's search; ten candidates a hit are weighed by their floats, by an index."""
+    """Return LanceDB's search; with an index, ten candidates a hit are rescored by their floats."""
     import lancedb
     import pyarrow as pa
 
@@ -72,7 +72,7 @@ def lance(vectors: Matrix, folder: Path, index: dict[str, Any] | None) -> Search
 
 
 def figures(size: int) -> Iterator[Figure | Note]:
-    """Time the TOP nearest of a query's vector, its recall against exact floats, and the index."""
+    """Time indexing and the TOP nearest of a query's vector, with recall against exact floats."""
     corpus = list(texts(size))
     embedder = LexicalEmbedder()
     vectors = embedder.embed(corpus)
@@ -99,7 +99,7 @@ def figures(size: int) -> Iterator[Figure | Note]:
 
 
 def recall(vectors: Matrix, queries: Sequence[Vector], search: Search) -> float:
-    """Return the mean share of the exact TOP that a search finds; what ties with them counts."""
+    """Return the mean share of the exact TOP that a search finds; ties with them count."""
     shares = []
     for vector in queries:
         exact = vectors @ vector
@@ -110,7 +110,7 @@ def recall(vectors: Matrix, queries: Sequence[Vector], search: Search) -> float:
 
 def _missing(size: int, index: dict[str, Any] | None) -> str | None:
     try:
-        import_module("lancedb")  # and what it costs is not the index's
+        import_module("lancedb")  # untimed: importing is not indexing
     except ImportError:
         return "`pip install lancedb`"
     if index is not None and not LEAST_INDEX <= size <= LARGEST_INDEX:

@@ -1,7 +1,7 @@
 """
-Precision and recall of the entities found in ordinary notes, by whose notes they are.
+Precision and recall of the entities found in ordinary notes, by the notes' owner.
 
-`python tests/bench/entities.py [dev|aside]`, with `--show` also the notes where they differ. Each
+`python tests/bench/entities.py [dev|aside]`, with `--show` also the notes with differences. Each
 life in tests/data/entities is a memory of its own, since a build compares its texts. A line has a
 life, a note and the names in it: people, products, places, hosts, files, symbols, tickets. `aside`
 was written before the rules and first measured after them.
@@ -17,7 +17,7 @@ from store.derived.entities import FOUND, GUESS, settle_names
 from store.text.mentions import guesses, mentions
 
 FOLDER = Path(__file__).parents[1] / "data" / "entities"
-Note = tuple[str, frozenset[str]]  # a text, and the names in it in folded case
+Note = tuple[str, frozenset[str]]  # a text, and its names in folded case
 
 
 def read_notes(part: str) -> dict[str, list[Note]]:
@@ -31,7 +31,7 @@ def read_notes(part: str) -> dict[str, list[Note]]:
 
 
 def find_names(notes: list[Note]) -> list[list[frozenset[str]]]:
-    """Return the entities of each note of one memory, each by all that it is called."""
+    """Return the entities of each note of one memory, each as the set of its names."""
     rows = [
         (number, kind, mention.name, mention.alias)
         for number, (text, _) in enumerate(notes)
@@ -48,7 +48,7 @@ def find_names(notes: list[Note]) -> list[list[frozenset[str]]]:
 
 
 def count(notes: list[Note], found: list[list[frozenset[str]]]) -> Counter[str]:
-    """Return the names that were found, of how many, and what was found that is none."""
+    """Return the numbers of notes, names, names found, entities found and wrong entities."""
     counts: Counter[str] = Counter(notes=len(notes))
     for (_, names), entities in zip(notes, found, strict=True):
         hits = sum(any(name in called for called in entities) for name in names)

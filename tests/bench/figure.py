@@ -1,4 +1,4 @@
-"""Figure: one thing that was measured; and how what runs in this process is timed."""
+"""Figure: one measurement, and the timing of code that runs in this process."""
 
 import gc
 import statistics
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Figure:
-    """What `who` needs for `what` among `size` memories; of OURS the others are multiples."""
+    """The cost of `what` to `who` among `size` memories; others are shown as multiples of OURS."""
 
     size: int
     what: str
@@ -27,13 +27,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Note:
-    """What a reader of the table must know: a rival that is missing, a check that was made."""
+    """A note for the reader of the table: a missing rival, a check that was made."""
 
     text: str
 
 
 def cpu_s(run: Callable[[], T]) -> tuple[float, T]:
-    """Return the CPU seconds of all this process's threads, and what `run` returned."""
+    """Return the CPU seconds of all this process's threads, and the result of `run`."""
     began = time.process_time()
     result = run()
     return time.process_time() - began, result
@@ -44,12 +44,12 @@ def interleaved(
 ) -> dict[str, float]:
     """Return the median CPU milliseconds of each run; they take turns, question by question.
 
-    Taking turns each finds the processor's caches full of the others' data, and what else runs on
-    the machine disturbs all alike. Who has used up `budget_s` answers no more questions; the first
-    question warms up and is not counted.
+    In turns, each finds the processor's caches full of the others' data, and other load on the
+    machine disturbs all alike. A run that has used up `budget_s` gets no more questions; the first
+    question is a warm-up and is not counted.
     """
     gc.collect()
-    gc.freeze()  # a rival's million objects are not looked through while another is timed
+    gc.freeze()  # so a rival's million objects are not scanned while another is timed
     spent: dict[str, list[float]] = {name: [] for name in runs}
     for number, query in enumerate(queries):
         for name, run in runs.items():

@@ -4,10 +4,11 @@ Fit the classifier of authors (store/agents/authorship.py) on labelled prompts.
     make fit
 
 Writes store/agents/author_weights.npz and prints the report of docs/prompts.md. The files in
-tests/data/authors hold templates: what stands in ⟦ ⟧ was pasted, the rest was typed, and of a
-`# program` family a program wrote all of it. `{t}`, `{o}` (what lasts), `{a}` (a request) and `{f}`
-are filled with the labelled lines of tests/data/prompts, so that the words of a text say nothing of
-its author; the other names and [[a|b]] with words of lists.txt and of the template.
+tests/data/authors hold templates: text in ⟦ ⟧ was pasted, the rest was typed, and a `# program`
+family was written by a program throughout. `{t}` (one to three lasting statements), `{o}` (one),
+`{a}` (a request) and `{f}` (a remark) are filled from the labelled lines of tests/data/prompts, so
+that a text's words do not give away its author; other names are filled from lists.txt, and [[a|b]]
+with one of its alternatives.
 """
 
 import random
@@ -41,7 +42,7 @@ from store.agents.authorship import (
 from store.agents.prompt_classifier import sentences
 
 TEMPLATES = Path(__file__).parents[1] / "data" / "authors"
-TIMES = 6  # each template is filled
+TIMES = 6  # fillings of a template, at least: see `times`
 STRENGTH = 0.3  # inverse of the regularisation
 FOLDS = 4
 OWN = ("own", "ownlog")
@@ -60,7 +61,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Sample:
-    """A prompt with the spans of it that were not typed; `lasting` are spans of texts that last."""
+    """A prompt; `pasted` are the spans that were not typed, `lasting` those of lasting texts."""
 
     text: str
     pasted: tuple[tuple[int, int], ...]
@@ -98,7 +99,7 @@ def lists() -> dict[str, list[str]]:
 
 
 class Texts:
-    """Labelled lines to fill templates with, by language: what lasts, requests, remarks."""
+    """Labelled lines to fill templates with, by language: lasting statements, requests, remarks."""
 
     def __init__(self, lines: list[PromptLine]) -> None:
         self.lasting: dict[str, list[str]] = defaultdict(list)
@@ -176,9 +177,9 @@ def _marks(text: str, end: int) -> int:
 
 
 def typed_lines(lines: list[PromptLine]) -> list[Sample]:
-    """Return labelled lines as they were typed: plain ones, and those that say what lasts.
+    """Return the labelled lines as typed samples: plain lines, and lines with lasting spans.
 
-    Of one that is not plain, only what lasts is surely typed: the rest has no label.
+    In a line that is not plain only the lasting spans are surely typed: the rest has no label.
     """
     result = []
     for line in lines:
@@ -191,7 +192,7 @@ def typed_lines(lines: list[PromptLine]) -> list[Sample]:
 
 
 def label(sample: Sample, part: Part) -> int:
-    """Return the author of a part, as a place in WRITERS; -1 if nobody knows."""
+    """Return the author of a part as an index into WRITERS, -1 if unknown."""
     if sample.family == "marked" and not any(
         a < part.end and part.start < b for a, b in sample.lasting
     ):
@@ -228,7 +229,7 @@ class Corpus:
         self.first = matrix([names for name in self.names for names in name])
 
     def second(self, shares: Shares) -> sp.csr_matrix:
-        """Return the features of the second model, given what the first decided."""
+        """Return the features of the second model, given the shares by the first."""
         result, at = [], 0
         for rows, some, names in zip(self.rows, self.parts, self.names, strict=True):
             here = shares[at : at + len(some)].astype(np.float32)
@@ -250,7 +251,7 @@ def fitted(features: sp.csr_matrix, labels: npt.NDArray[np.int64]) -> LogisticRe
 
 
 def folded(corpus: Corpus, features: sp.csr_matrix, folds: npt.NDArray[np.int64]) -> Shares:
-    """Return the shares of every part by a model that saw no part of its fold."""
+    """Return each part's shares of authors, by a model that saw no part of its fold."""
     shares = np.zeros((len(corpus.labels), len(WRITERS)))
     of_part = folds[corpus.of]
     for fold in np.unique(folds):
@@ -263,13 +264,13 @@ def folded(corpus: Corpus, features: sp.csr_matrix, folds: npt.NDArray[np.int64]
 
 
 def held_out(corpus: Corpus, folds: npt.NDArray[np.int64]) -> Shares:
-    """Return the shares by both models, neither of which saw a part of the same fold."""
+    """Return the shares by both models; neither saw a part of the same fold."""
     first = folded(corpus, corpus.first, folds)
     return folded(corpus, corpus.second(first), folds)
 
 
 def figures(corpus: Corpus, shares: Shares) -> dict[str, tuple[int, int]]:
-    """Return by family how many of the texts that last are taken as typed, and of how many."""
+    """Return the lasting texts taken as typed and all of them, by "pasted" or "own" and family."""
     typed = shares[:, 0] >= TYPED
     result: dict[str, tuple[int, int]] = {}
     starts = np.searchsorted(corpus.of, np.arange(len(corpus.samples) + 1))

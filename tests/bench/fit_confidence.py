@@ -6,9 +6,9 @@ Fit the confidence of a hit (serve/recall/scoring.py) on labelled workspaces.
 Every query and every prompt that deserves silence is asked of its workspace, as `mnemolog eval`
 does. The first few hits are rows of a logistic regression: right or not. Every source weighs the
 square root of its rows, so that no dataset decides alone; a hit to a prompt that deserves silence
-weighs three times a right one, and a wrong hit beside it a third: those are what confidence must
-tell apart. Prints the coefficients, and, judged by a fit to the other workspaces, how often hits of
-each confidence are right in each source, and what is let through.
+weighs three times a right one, since confidence must separate these two, and a wrong hit to a query
+a third. Prints the coefficients and, by fits to the other workspaces, how often hits of each
+confidence are right in each source, and the share of silent prompts let through.
 """
 
 import argparse
@@ -42,7 +42,7 @@ Bins = dict[str, list[tuple[float, float, int]]]  # of a source: stated, right, 
 
 @dataclass(frozen=True)
 class Row:
-    """A hit: `silence` is the kind of the prompt that deserved none, empty for a query."""
+    """A hit; `silence` is the kind of a prompt that deserves silence, empty for a query."""
 
     source: str
     workspace: str
@@ -86,7 +86,7 @@ def main() -> None:
 def ask(
     workspaces: Sequence[Workspace], home: Path, embedder: str, cache: Path | None
 ) -> Iterator[Row]:
-    """Yield the first hits of every query and silent prompt, with the signs they are judged by."""
+    """Yield the first hits of every query and silent prompt, with their features."""
     plain = make_embedder(embedder, home)
     model = plain if cache is None or plain.is_cheap else harness.CachedEmbedder(plain, cache)
     choices = Choices(embedder=embedder)
@@ -156,7 +156,7 @@ def _reliability(rows: Sequence[Row], stated: Numbers, right: npt.NDArray[np.boo
 
 
 def _print_silence(rows: Sequence[Row], stated: Numbers, right: npt.NDArray[np.bool_]) -> None:
-    """Print which share of each kind of prompt is let through where most right answers are kept."""
+    """Print the share of each silent kind let through by bars that keep most right answers."""
     answered = {
         (row.workspace, row.question) for row, is_right in zip(rows, right, strict=True) if is_right
     }
@@ -178,7 +178,7 @@ def _print_silence(rows: Sequence[Row], stated: Numbers, right: npt.NDArray[np.b
 
 
 def _diagram(bins: Bins) -> str:
-    """Return the diagram of some sources: stated confidence to the right, share right upwards."""
+    """Return the SVG diagram of the sources: stated confidence on x, share of right hits on y."""
     size, pad = 320, 36
     colours = ("#111827", "#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2")
     lines = [

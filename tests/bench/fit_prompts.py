@@ -4,10 +4,10 @@ Fit the classifier of prompts (store/agents) on labelled lines; report it on lin
     make fit LIVES=FOLDER
 
 Writes store/agents/weights.npz, and prints the report of docs/prompts.md: every figure is of
-lines that the model which judged them had not seen, nor any of the nineteen lines around them,
-which may be on the same matter. The lines are five fields parted by tabs: language, what is
-wanted, whether it corrects (`-`: not labelled), what the agent said before, and the prompt, in
-which what lasts is marked. FOLDER has the session histories that tests/data/lives/fitted.tsv
+lines held out from the model that judged them, with the nineteen lines around them, which may be
+on the same matter. A line has five fields separated by tabs: language, kind of request, 1 for a
+correction or 0 (`-`: not labelled), the agent's message before, and the prompt with its lasting
+parts marked. FOLDER has the session histories that tests/data/lives/fitted.tsv
 labels, one folder for each repository, as tests/bench/lives.py takes them.
 """
 
@@ -52,13 +52,13 @@ BALANCE = {
     "lived": None,
     "written": "balanced",
 }
-LENGTH = 1.8  # of a feature vector: with it the strengths above were chosen
+LENGTH = 1.8  # of a feature vector; the strengths above were chosen with it
 RATES = (0.02, 0.05, 0.1)
-REAL = 3.0  # times that a line after the shapes of real sessions (real-*.tsv) weighs another one
-CLOSE = 0.5  # weight of a sentence of which one reader in two would say that it lasts
-# Log-odds added to what the sentences of lives say: one in sixteen lasts, so the surest ones would
-# hardly pass a threshold that was chosen for written lines; and to how written a sentence looks,
-# before it is doubled: with both, one rule in forty of other written lives is lost, not four.
+REAL = 3.0  # weight of a line in the style of real sessions (real-*.tsv); others weigh 1
+CLOSE = 0.5  # weight of a sentence that one reader in two would call lasting
+# Log-odds added to the model of lives, where one sentence in sixteen lasts: the surest ones would
+# hardly pass a threshold chosen for written lines; and to the model of written sentences, before
+# its output is doubled. With both, one rule in forty of other written lives is lost, not four.
 ADDED = {"lived": 1.5, "written": 1.0}
 SHARPNESS = {"written": 2.0}
 
@@ -69,7 +69,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Line:
-    """A labelled prompt; `spans` are what lasts, begin, end and kind."""
+    """A labelled prompt; `spans` are its lasting parts: start, end and kind."""
 
     language: str
     wants: str
@@ -82,7 +82,7 @@ class Line:
 
 
 def lines() -> list[Line]:
-    """Return all labelled lines, each different text once."""
+    """Return all labelled lines, each text once."""
     lines: dict[str, Line] = {}
     for number, path in enumerate(sorted(LINES.glob("*.tsv"))):
         for row, raw in enumerate(path.read_text(encoding="utf-8").splitlines()):
@@ -113,7 +113,7 @@ def _unmarked(marked: str) -> tuple[str, list[tuple[int, int, str]]]:
 
 
 def _lasts(line: Line, start: int, end: int) -> str:
-    """Return what of LASTS a sentence is marked as, "" for none: most of it, or most of a mark."""
+    """Return the kind marked on much of a sentence, or by a mark mostly inside it, "" for none."""
     best, lasts = 0, ""
     for first, last, kind in line.spans:
         shared = min(end, last) - max(start, first)
@@ -125,7 +125,7 @@ def _lasts(line: Line, start: int, end: int) -> str:
 
 @dataclass(frozen=True)
 class Samples:
-    """Feature vectors [n, buckets], their classes, the line each is of and its weight, all [n]."""
+    """Feature vectors [n, buckets], with their classes, line numbers and weights, all [n]."""
 
     features: Matrix
     classes: Codes
@@ -163,7 +163,7 @@ def samples(lines: Sequence[Line]) -> dict[str, Samples]:
 
 
 def of_lives(folder: Path) -> Samples:
-    """Return the labelled sentences of lives; class 1 lasts. Each counts once in its life."""
+    """Return the labelled sentences of lives, each once in its life; class 1 is lasting."""
     parts, classes, weights = [], [], []
     for name, labels in lives.read_labels(lives.FITTED).items():
         if not (folder / name).is_dir():
@@ -188,7 +188,7 @@ def of_lives(folder: Path) -> Samples:
 
 
 def written_or_lived(lines: Sequence[Line], of: dict[str, Samples]) -> Samples:
-    """Return the sentences of lines that follow no real session, as class 1, and those of lives."""
+    """Return the sentences of lines that follow no real session as class 1, those of lives as 0."""
     is_written = np.array([line.weight == 1 for line in lines])[of["lasts"].line]
     features = sp.vstack([of["lasts"].features[is_written], of["lived"].features])
     classes = np.arange(features.shape[0]) < is_written.sum()
@@ -214,7 +214,7 @@ def fitted(
 
 
 def held_out(lines: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the probabilities of every sample by a model that saw nothing near it."""
+    """Return each sample's class probabilities, by a model that saw nothing near it."""
     blocks = np.array([line.block for line in lines])
     kinds = np.unique(blocks)
     fold_of = dict(zip(kinds, np.random.default_rng(7).integers(0, FOLDS, len(kinds)), strict=True))
@@ -231,7 +231,7 @@ def held_out(lines: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDA
 
 
 def report(lines: Sequence[Line], of: dict[str, Samples]) -> None:
-    """Print the figures of the lines but for those after real sessions, many of which are alike."""
+    """Print the figures of all lines but those in the style of real sessions: many are alike."""
     chances = held_out(lines, of)
     languages = np.array([line.language for line in lines])
     judged = np.array([line.weight == 1 for line in lines])

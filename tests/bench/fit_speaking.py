@@ -1,13 +1,13 @@
 """
-Fit how sure the memory must be to speak unasked (serve/hooks/speaking.py).
+Fit the models by which the memory speaks unasked (serve/hooks/speaking.py).
 
     make fit-speaking ARGS="[--lives FOLDER ...] [--notes FILE] [NAME=CLONE ...]"
 
-Each story is lived through with ordinary days and rules in between (`ordinary.life`), 60 and 200 of
-them. Further stories or lives, notes with a question each, and clones of projects with a set of
-questions in tests/data/histories may be named. Each memory that a prompt's hook might say is
-labelled by whether its note holds anything of what the prompt needs. Prints the coefficients of
-every kind of memory, and what bars let through: each source judged by a fit to the others.
+Each story is replayed with rules and ordinary days in between (`ordinary.life`): 60, then 200. The
+options add further stories, notes with a question each, and clones of projects with a set of
+questions in tests/data/histories. A memory that the prompt hook might show is labelled 1 if its
+note contains anything the prompt needs. Prints the coefficients of every kind of memory, and the
+memories that pass several bars, each source judged by a fit to the others.
 """
 
 import argparse
@@ -41,9 +41,9 @@ from store.text import tokenizer
 
 STRENGTH = 0.1  # inverse of the regularisation
 DAYS = (60, 200)
-OWN, OTHERS = 0.6, 3.0  # weights of a prompt of ours, whose needs are hard on purpose; of others
+OWN, OTHERS = 0.6, 3.0  # weights of our prompts, with needs hard on purpose, and of others
 BARS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
-# what each kind is weighed by; a commit or a tool's text by the same as a note
+# the features of each kind; a commit and a tool's text use those of a note
 SIGNS = {
     "turn": """confidence place asked said done rarest second work general small_talk length
         size""",
@@ -55,7 +55,7 @@ SIGNS = {
 
 @dataclass(frozen=True)
 class Said:
-    """A memory that might be said: its signs, whether its note helps, and serves the prompt."""
+    """A candidate memory: its features, and whether its note helps and serves the prompt."""
 
     kind: str
     signs: tuple[float, ...]
@@ -112,7 +112,7 @@ def ask_history(text: str) -> list[Prompt]:
     return sentences
 
 
-FEW = 5  # notes of a home, beside all of them in one
+FEW = 5  # notes in a small home; one more home has them all
 
 
 def ask_notes(path: Path) -> list[Prompt]:
@@ -142,7 +142,7 @@ def ask_notes(path: Path) -> list[Prompt]:
 
 
 def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
-    """Return what is asked of `speaking` where these texts were recorded, and nothing else."""
+    """Return the arguments of each prompt's call to `speaking`, in a home of these texts alone."""
     cases: list[Asked] = []
     with tempfile.TemporaryDirectory(prefix="mnemolog-notes-") as name:
         home, folder = Path(name) / "home", Path(name) / "notes"
@@ -161,7 +161,7 @@ def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
 
 
 def fitted(prompts: Sequence[Prompt], kind: str) -> object:
-    """Return the model of a kind of memory, over its SIGNS."""
+    """Return the model of a kind of memory, fitted on its SIGNS."""
     rows = [
         (prompt.weight, sentence)
         for prompt in prompts
@@ -182,7 +182,7 @@ def _signs(sentence: Said) -> list[float]:
 
 
 def judge(prompts: Sequence[Prompt]) -> None:
-    """Print what each bar lets through, the best of each prompt by a fit to the other sources."""
+    """Print the memories that pass each bar: each prompt's best, by a fit to the other sources."""
     print("| kind | bar | right | said | of that with no need |\n|---|---|---|---|---|")
     for kind in SIGNS:
         best: list[tuple[float, bool, bool]] = []

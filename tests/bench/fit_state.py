@@ -4,7 +4,7 @@ Fit the classifier of claim pairs (store/text/claim_pairs.py); report it on fami
     make fit
 
 Writes store/text/state_weights.npz and prints the report of docs/time.md: every figure is of pairs
-whose slot and whose words the model that judged them had not seen. Nothing is fitted on
+with a slot and a template that the model that judged them had not seen. Nothing is fitted on
 tests/data/state/lookalikes.tsv.
 """
 
@@ -48,7 +48,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def digest() -> str:
-    """Return the digest of what the pairs are made from: the weights name it."""
+    """Return the digest of the files behind the pairs, which the weights record."""
     sources = [Path(__file__).with_name("state_pairs.py"), *(FOLDER / name for name in SOURCES)]
     return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
 
@@ -61,7 +61,7 @@ def matrix(some: list[Pair]) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
         counts.update(parse(pair.older).terms | parse(pair.newer).terms)
     rows = []
     for pair in some:
-        # a project has few claims or many: what is rare in it varies
+        # projects have few claims or many, so a term's rarity varies
         size = int(rng.integers(2, 400))
         share = size / (2 * len(some))
 
@@ -128,12 +128,12 @@ def average(models: list[Model], x: Floats) -> Floats:
 
 
 def sure_and_unsure(over: npt.NDArray[np.floating]) -> tuple[float, float]:
-    """Return the share of pairs that would be shown as over, and of those shown both."""
+    """Return the share of pairs shown as over, and the share with both claims shown."""
     return float((over >= SURE).mean()), float(((over >= UNSURE) & (over < SURE)).mean())
 
 
 def report(some: list[Pair], x: Floats, y: npt.NDArray[np.int64], w: Floats) -> None:
-    """Print how pairs are judged by a model that saw neither their slots nor their templates."""
+    """Print the judgements of models that saw neither a pair's slot nor its template."""
     by_slot, by_template = (
         np.array([int(sha256(name.encode()).hexdigest(), 16) % FOLDS for name in names])
         for names in (
@@ -179,7 +179,7 @@ def report(some: list[Pair], x: Floats, y: npt.NDArray[np.int64], w: Floats) -> 
 
 
 def report_lookalikes(models: list[Model]) -> None:
-    """Print how many of the look-alikes, both ways and near or far, would be shown as over."""
+    """Print the number of look-alikes shown as over, in both orders, in one session and in two."""
     rows = LOOKALIKES.read_text(encoding="utf-8").splitlines()
     texts = [row.split("\t") for row in rows if not row.startswith("#")]
     counts: Counter[str] = Counter()

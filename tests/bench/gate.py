@@ -2,11 +2,11 @@
 `make bench-gate`: this version's CPU time beside the last release's, row by row.
 
 The other version is checked out into a git worktree that is removed at the end; both run from this
-virtual environment (`gate_rows`). A row's ratio is the median over the turns. Its interval is that
-of order statistics, which assumes nothing of the distribution. A row is too slow where the whole
+virtual environment (`gate_rows`). A row's ratio is the median over the turns. Its interval comes
+from order statistics, which assume nothing about the distribution. A row is too slow if the whole
 interval is above LIMIT. Times are never compared with a constant.
 
-Ends with 1 where a row is too slow, with 2 where the versions could not be compared.
+Exits with 1 if a row is too slow, with 2 if the versions could not be compared.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class NotComparable(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the table: median CPU seconds, and this version's as a multiple of the other's."""
+    """A row of the table: median CPU seconds, and the ratio of this version to the other."""
 
     what: str
     ours: float
@@ -58,8 +58,8 @@ class Result:
 def judge(title: str, pairs: Sequence[tuple[float, float]]) -> Result:
     """Return the row of `pairs`, the CPU seconds of this version and of the other.
 
-    Its interval is that of the median ratio, at 95 %. Raise ValueError for fewer than six pairs,
-    whose interval has no bounds.
+    The interval is that of the median ratio, at 95 %. Raise ValueError for fewer than six pairs:
+    their interval has no bounds.
     """
     ratios = sorted(ours / theirs for ours, theirs in pairs)
     count = len(ratios)
@@ -76,7 +76,7 @@ def judge(title: str, pairs: Sequence[tuple[float, float]]) -> Result:
 
 def base(root: Path, page: str, override: str | None) -> str:
     """Return the version to compare with: `override`, the newest tag `v*` before HEAD, or the
-    commit that the table of `page` measured; raise NotComparable where there is none.
+    commit that the table of `page` measured; raise NotComparable if there is none.
     """
     if override:
         return override
@@ -94,8 +94,8 @@ def base(root: Path, page: str, override: str | None) -> str:
 
 @contextmanager
 def worktree(root: Path, ref: str, folder: Path) -> Iterator[Path]:
-    """Check a commit out into `folder` for the time of this context; raise NotComparable where the
-    clone does not have it.
+    """Check out a commit into `folder` while this context is open; raise NotComparable if the clone
+    does not have it.
     """
     completed = subprocess.run(
         ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}"],
@@ -124,7 +124,7 @@ def last_change(root: Path, ref: str) -> str:
 
 
 def report(results: Sequence[Result], versions: Comparison, against: str) -> str:
-    """Return the table in Markdown, and a line on what and where it measured."""
+    """Return the table in Markdown, below a line about the commits and the machine."""
     day = time.strftime("%Y-%m-%d", time.gmtime())
     lines = [
         f"Commit `{versions.this.name}` on {day}, compared with {against}, {SIZE:,} memories. "
@@ -147,8 +147,8 @@ def report(results: Sequence[Result], versions: Comparison, against: str) -> str
 
 
 def rewrite(page: str, table: str) -> str:
-    """Return the page with `table` between its two marks; raise NotComparable where it has not one
-    of each.
+    """Return the page with `table` between its two marks; raise NotComparable unless it has each
+    mark once.
     """
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
         raise NotComparable(f"docs/benchmarks.md needs the lines {BEGIN} and {END}, once each")
@@ -157,9 +157,9 @@ def rewrite(page: str, table: str) -> str:
 
 
 def compare(override: str | None, is_written: bool) -> list[Result]:
-    """Measure both versions, print the table and, where asked, write it into the page."""
+    """Measure both versions, print the table and, if `is_written`, write it into the page."""
     page = PAGE.read_text()
-    rewrite(page, "")  # without its marks it is refused before the minutes of measuring
+    rewrite(page, "")  # a page without the marks fails before minutes of measuring
     ref = base(ROOT, page, override)
     changes = git(ROOT, "status", "--porcelain", "--", *CODE)
     if changes and is_written:
@@ -177,7 +177,7 @@ def compare(override: str | None, is_written: bool) -> list[Result]:
     results = [judge(name, pairs) for name, pairs in versions.pairs.items()]
     table = report(results, versions, against)
     print(table)
-    if is_written and not any(row.is_slower for row in results):  # red is nothing to compare with
+    if is_written and not any(row.is_slower for row in results):  # never a slow baseline
         PAGE.write_text(rewrite(PAGE.read_text(), table))
     return results
 
@@ -189,7 +189,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         results = compare(options.against, options.write)
-    # SystemExit: as the benchmark's helpers end where a measurement fails
+    # SystemExit: raised by the benchmark's helpers if a measurement fails
     except (NotComparable, SystemExit, subprocess.CalledProcessError) as error:
         print(f"bench-gate: {error}", file=sys.stderr)
         return 2

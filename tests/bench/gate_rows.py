@@ -1,9 +1,9 @@
 """
-The rows of the gate: what two versions of the code do in turns, and the CPU seconds of each.
+The rows of the gate: the work that two versions do in turns, and the CPU seconds of each.
 
-Each process has its version's folder first on its path, and ends where it would import another's.
-Each version works on a home that it built itself. They take turns (A B, B A, ...), so that whatever
-else the machine does disturbs both.
+Each process has its version's folder first on its path, and exits if it would import another's.
+Each version works on a home that it built itself. They take turns (A B, B A, ...), so that other
+load on the machine disturbs both.
 """
 
 import json
@@ -23,12 +23,12 @@ from process import Server, environment, finish
 
 SIZE = 10_000  # memories
 SPELLS, TURNS = 3, 4  # servers and readers are started anew for each spell
-BUILDS = 9  # turns of what changes the home
+BUILDS = 9  # turns of rows that change the home
 QUERIES, WRITES, PROMPTS, COMMANDS = 20, 12, 8, 2  # of a row in a turn
 ADDED = 1_000
 IN_PROCESS = {"lexical": "recall by words, in process", "auto": "hybrid recall, in process"}
 
-# a process refuses to measure the code of another folder than its version's
+# a process refuses to measure code from outside its version's folder
 CHECK = """
 import runpy, sys
 from importlib.util import find_spec
@@ -67,12 +67,12 @@ class Version:
         return Server(command, self.home, self.env, self.home / "token")
 
 
-# what a version does in a turn: the CPU seconds of doing it once
+# a version's work in a turn; returns the CPU seconds of doing it once
 Row = Callable[[Version, int], float]
 
 
 class Comparison:
-    """Pairs of rows, as two versions take turns, and what was left out."""
+    """CPU seconds of two versions in turns, by row, and the names of the rows left out."""
 
     def __init__(self, this: Version, other: Version) -> None:
         self.this, self.other = this, other
@@ -80,9 +80,9 @@ class Comparison:
         self.left_out: list[str] = []
 
     def take_turns(self, rows: Mapping[str, Row], numbers: Iterable[int]) -> None:
-        """Measure all rows in each turn; the first turn warms up and is not counted.
+        """Measure all rows in each turn; the first turn is a warm-up and is not counted.
 
-        A row that the other version has never done and cannot do is left out.
+        A row that the other version cannot do, and has never done, is left out.
         """
         for place, number in enumerate(numbers):
             order = [self.this, self.other] if number % 2 else [self.other, self.this]
@@ -91,7 +91,7 @@ class Comparison:
                 for version in order if name not in self.left_out else ():
                     try:
                         spent[version] = row(version, number)
-                    except SystemExit as error:  # as the benchmark's helpers end
+                    except SystemExit as error:  # raised by the benchmark's helpers
                         if version is self.this or name in self.pairs:
                             raise
                         self.left_out.append(name)
@@ -137,7 +137,7 @@ def measure(versions: Comparison, folder: Path) -> None:
 
 
 def write_lines(folder: Path, count: int, seed: int) -> Path:
-    """Write made-up memories as `mnemolog import jsonl` reads them."""
+    """Write made-up memories in the format of `mnemolog import jsonl`."""
     path = folder / f"{seed}.jsonl"
     lines = (
         json.dumps({"id": f"g{seed}-{number}", "content": text})
@@ -153,13 +153,13 @@ def reader(version: Version) -> Iterator[subprocess.Popen[str]]:
     command = version.python(READER, str(script), str(version.home))
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=version.env, stdin=pipe, stdout=pipe, text=True) as child:
-        yield child  # at the end its standard input is closed, which ends it
+        yield child  # on exit its standard input is closed, which ends it
 
 
 def rows_in_process(
     readers: Mapping[Path, subprocess.Popen[str]], queries: Sequence[str]
 ) -> dict[str, Row]:
-    # a recall is cheaper where the same query was asked before: no mode gets those of another
+    # a repeated query is cheaper, so each mode has queries of its own
     share = len(queries) // len(IN_PROCESS)
 
     def row(mode: str, own: Sequence[str]) -> Row:

@@ -1,4 +1,4 @@
-"""The goals: what was promised at which size, and whether this run kept it."""
+"""The goals: the promised bound at each size, and whether this run met it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ import soak
 from figure import OURS, Figure
 from table import shown, times
 
-Figures = Mapping[tuple[str, str, int], Figure]  # by what, whose, size
+Figures = Mapping[tuple[str, str, int], Figure]  # by (what, who, size)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound at a size. `found` gives what was measured and how to show it."""
+    """A bound at a size; `found` returns the measured value and its text, None if unmeasured."""
 
     text: str
     size: int
     found: Callable[[Figures, int], tuple[float, str] | None]
     bound: float
-    is_least: bool = False  # else it is the most
+    is_least: bool = False  # else the bound is a maximum
 
 
 def ratio(title: str, who: str) -> Callable[[Figures, int], tuple[float, str] | None]:
-    """How many times ours a rival needs."""
+    """Return a function for a rival's figure as a multiple of ours."""
 
     def found(figures: Figures, size: int) -> tuple[float, str] | None:
         ours, theirs = figures.get((title, OURS, size)), figures.get((title, who, size))
@@ -50,7 +50,7 @@ def value(title: str) -> Callable[[Figures, int], tuple[float, str] | None]:
 
 
 def growth(title: str, since: int) -> Callable[[Figures, int], tuple[float, str] | None]:
-    """How many times what it was at a smaller size, for each tenfold of the memories."""
+    """Return a function for the growth since a smaller size, per tenfold of the memories."""
 
     def found(figures: Figures, size: int) -> tuple[float, str] | None:
         before, now = figures.get((title, OURS, since)), figures.get((title, OURS, size))
@@ -63,7 +63,7 @@ def growth(title: str, since: int) -> Callable[[Figures, int], tuple[float, str]
 
 
 def lead(figures: Figures, size: int) -> tuple[float, str] | None:
-    """How many times ours the fastest index needs; 0 where any index finds more than ours."""
+    """Return the fastest index's time as a multiple of ours, 0 if any index finds more."""
     ours = figures.get((dense.NEAREST, OURS, size))
     figures_ = ((who, figures.get((dense.NEAREST, who, size))) for who in dense.RIVALS)
     indexes = [

@@ -23,9 +23,9 @@ PANELS = {
 
 
 def exponent(series: Sequence[Figure]) -> float | None:
-    """Return b of the fit value = a size^b over all sizes; None for one size, or what is no time.
+    """Return b of the fit value = a size^b over all sizes; None for one size or without times.
 
-    1 is linear. What a thing costs even for nothing flattens it at the small sizes.
+    1 is linear. A fixed cost flattens it at the small sizes.
     """
     if len(series) < 2 or any(figure.unit not in TIMES or figure.value <= 0 for figure in series):
         return None
@@ -34,7 +34,7 @@ def exponent(series: Sequence[Figure]) -> float | None:
 
 
 def series(figures: Iterable[Figure]) -> dict[tuple[str, str], list[Figure]]:
-    """Return the figures by what and who, as first met, each by size."""
+    """Return the figures by (what, who) in order of appearance, each list sorted by size."""
     by_line: dict[tuple[str, str], list[Figure]] = {}
     for figure in figures:
         by_line.setdefault((figure.what, figure.who), []).append(figure)
@@ -42,7 +42,7 @@ def series(figures: Iterable[Figure]) -> dict[tuple[str, str], list[Figure]]:
 
 
 def tenfold(figures: Sequence[Figure]) -> str:
-    """Return a table of what ten times the memories cost, of all ours that PANELS draw."""
+    """Return a table of the cost of ten times the memories, for our figures in PANELS."""
     drawn = {title for whats in PANELS.values() for title in whats}
     drawn |= {f"{work}, p50" for work in (service.LEXICAL, service.AUTO, service.FRESH)}
     ours = {

@@ -1,16 +1,17 @@
 """
-Histories: does an imported git history answer what a developer of the project asks?
+Histories: does an imported git history answer the questions of the project's developers?
 
     python tests/bench/histories.py CLONE [CLONE ...] [--embedder NAME] [--show]
 
-A clone is a folder whose path or origin holds the name of a set in tests/data/histories (attrs,
-git-cliff, kind); `NAME=CLONE` says which. Its history goes into a throwaway home, and each question
-is asked twice: as a search with the default settings, and as the first prompt of a session.
+A clone is a folder whose path contains the name of a set in tests/data/histories (attrs, git-cliff,
+kind); otherwise name the set with `NAME=CLONE`. Its history goes into a throwaway home, and each
+question is asked twice: as a search with the default settings, and as the first prompt of a
+session.
 
-@1, @3, @5: a commit that answers is among so many hits of the search. near: it is among the five
-nearest, however sure the memory is. kept: one is in the block of
-the prompt. silent: the prompt of a question without an answer brought no block. found: the answer
-is a memory at all.
+@1, @3, @5: an answering commit is among the first 1, 3 or 5 hits of the search. near: it is among
+the five nearest, at any confidence. kept: it is in the block of the prompt. spoke: the prompt of a
+question with an answer got a block. silent: the prompt of a question without an answer got none.
+stored: the answer is a memory at all.
 """
 
 import argparse
@@ -47,7 +48,7 @@ TOP = 5
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one question: the hits of the search, and the notes of the prompt."""
+    """The outcome of one question: the hits of the search, and the notes of the prompt."""
 
     question: dict[str, Any]
     hits: Sequence[tuple[str, str, float]]  # commit, text, confidence
@@ -57,13 +58,13 @@ class Outcome:
 
     @property
     def rank(self) -> int | None:
-        """The place of the first hit that answers, from 1 on."""
+        """The rank of the first answering hit, from 1; None without one."""
         answers = self.question["answers"]
         return next((at for at, hit in enumerate(self.hits, 1) if hit[0] in answers), None)
 
     @property
     def is_near(self) -> bool:
-        """Whether one of the nearest answers, however sure the memory is."""
+        """Return True if one of the nearest hits answers, at any confidence."""
         return any(hit[0] in self.question["answers"] for hit in self.nearest)
 
     @property
@@ -94,7 +95,7 @@ def ask(clone: Path, questions: Sequence[dict[str, Any]], embedder: str) -> list
 
 
 def load(settings: Settings, clone: Path, project: str | None) -> dict[str, str]:
-    """Import a history and build; return the commits of the memories by their id."""
+    """Import a history and build; return each memory's commit by its id."""
     now = micros(datetime.now(UTC))
     began = time.perf_counter()
     home = tenant.tenant(settings.home)
@@ -182,7 +183,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
 
 def find_set(text: str) -> tuple[str, Path]:
-    """Return the name of the set that a clone is for, and its folder."""
+    """Return the name of a clone's question set, and the clone's folder."""
     name, is_named, path = text.partition("=")
     folder = Path(path if is_named else text)
     names = (

@@ -1,10 +1,10 @@
 """
-What a prompt waits for the hook client: with a server, without one, with one that hangs, and with a
-log that cannot be read. Prints a table in Markdown.
+How long a prompt waits for the hook client: with a server, without one, with one that hangs, and
+with an unreadable log. Prints a table in Markdown.
 
-Prompts come "half a minute apart": before each the files by which hooks remember a memory that is
-gone are made older, so that every prompt is one that tries again. Beside each prompt an interpreter
-that does nothing is timed; what is shown is the wall time beyond the median of those.
+Prompts come "half a minute apart": the files in which hooks remember an unreachable memory are aged
+before each, so that every prompt tries again. Beside each prompt a bare interpreter is timed; the
+table shows the wall time beyond the median of those.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from store.home.config import Settings
 from store.home.registry import is_held, read_registry
 
 APART_S = 30.0
-SETTLE_S = 2.0  # for a server to start, or to end where it cannot: no two prompts are so near
+SETTLE_S = 2.0  # for a server to start, or to exit if it cannot: prompts are never that close
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

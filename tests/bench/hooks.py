@@ -25,7 +25,7 @@ INTERPRETER = [sys.executable, "-I", "-S"]
 
 
 def figures(size: int, home: Path, server: Server, queries: Sequence[str]) -> Iterator[Figure]:
-    """Time hooks of a running server; every question comes once, as an answer is not repeated."""
+    """Time hooks of a running server; every question comes once, as answers are not repeated."""
     yield from over_http(size, PROMPT, server, [prompt(query, "http") for query in queries[:CALLS]])
     yield from over_http(size, ACTION, server, [action(number) for number in range(CALLS)])
     yield from by_client(size, home, [prompt(query, "client") for query in queries[:RUNS]])
@@ -45,7 +45,7 @@ def action(number: int) -> dict[str, Any]:
 def over_http(
     size: int, title: str, server: Server, events: Sequence[Mapping[str, Any]]
 ) -> Iterator[Figure]:
-    """Time events, all but the first WARM, over one kept connection; loopback is in it."""
+    """Time all events but the first WARM over one kept connection, loopback included."""
     times = []
     for event in events:
         began = time.perf_counter()
@@ -59,7 +59,7 @@ def over_http(
 
 
 def by_client(size: int, home: Path, events: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
-    """Time the client and an interpreter that does nothing in turns, each a fresh process."""
+    """Time the client and a bare interpreter in turns, each a fresh process."""
     env = environment(home)
     commands = {
         BARE: [*INTERPRETER, "-c", "pass"],

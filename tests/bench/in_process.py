@@ -1,6 +1,6 @@
 """
-Recall in this process, as the gate asks for it: `in_process.py HOME` reads a line of JSON,
-`{"mode": ..., "queries": [...]}`, and answers it by a line with the CPU seconds of all threads.
+Recall in this process, for the gate: `in_process.py HOME` reads lines of JSON,
+`{"mode": ..., "queries": [...]}`, and answers each with a line of the CPU seconds of all threads.
 
 `gate.py` runs it with the code of either version, so it imports nothing but the product.
 """
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def cpu_s(reader: Reader, choices: Choices, mode: Any, queries: list[str]) -> float:
-    """Return the CPU seconds of recalls; end where a query has no hits."""
+    """Return the CPU seconds of recalls; exit if a query has no hits."""
     began = time.process_time()
     for query in queries:
         request = RecallRequest(query=query, mode=mode, touch=False)

@@ -1,10 +1,9 @@
 """
-How long a search as one types takes at 100,000 memories: `mnemolog serve` in a process of its own,
-asked over loopback for what was found after each letter of some questions, as the page's script
-asks.
+The time of a search while the user types, at 100,000 memories: `mnemolog serve` in a process of its
+own, asked over loopback after each letter of some questions, as the page's script does.
 
-Prints the median and the 95th percentile in milliseconds, and the server's CPU time; ends with 1
-where the 95th percentile is over 100 ms.
+Prints the median and the 95th percentile in milliseconds, and the server's CPU time; exits with 1
+if the 95th percentile is over 100 ms.
 """
 
 import argparse
@@ -44,7 +43,7 @@ def main() -> None:
 
 
 def measure(home: Path) -> tuple[list[float], float]:
-    """Return the time of each keystroke and the CPU time of one, in milliseconds."""
+    """Return the time of each keystroke and their mean CPU time, in milliseconds."""
     took: list[float] = []
     with serve(home, {"MNEMOLOG_BUILD_AFTER": "0"}) as server:
         signing = signer(server.client.headers["Authorization"].split()[1], Settings(home))
@@ -68,7 +67,7 @@ def search(client, text: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def questions(home: Path) -> list[str]:
-    """Return some words of memories that lie apart, as a person would type them."""
+    """Return the last words of some memories spread over the log, as a person would type them."""
     from store.home import tenant
     from store.log.event_log import EventLog
 

@@ -1,11 +1,11 @@
 """
-What learning does to recall: a labelled dataset asked before and after jobs have worked on it.
+The effect of learning on recall: a labelled dataset queried before and after jobs have run on it.
 
-`python tests/bench/learning.py DIR`, the folder `mnemolog eval` takes, writes every workspace to a
-memory of its own, asks all queries, lets each job propose and applies what it proposed, one after
-the other, asks again, and prints both side by side. What a job made takes a place among the hits
-and is relevant to nothing; what it put away is missed. With `--steps` the queries are asked after
-each job, which says whose doing it is.
+`python tests/bench/learning.py DIR` takes the folder that `mnemolog eval` takes. It writes every
+workspace to a memory of its own, asks all queries, runs the jobs one after the other and applies
+their proposals, asks again, and prints both results side by side. A memory made by a job takes a
+place among the hits and is relevant to nothing; one that a job puts away is missed. With `--steps`
+the queries are asked after each job, to show which job changed the results.
 """
 
 import argparse
@@ -35,11 +35,11 @@ Results = Mapping[str, Result]
 
 @dataclass
 class Asked:
-    """The dataset's queries asked once, after `after`; "" before any job."""
+    """The results of all queries after the job `after`, "" before any job."""
 
     after: str
     results: Results
-    steps: dict[str, int] = field(default_factory=dict)  # by the kind of event, all workspaces
+    steps: dict[str, int] = field(default_factory=dict)  # events by "job: kind", all workspaces
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
         "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
     )
     args = parser.parse_args()
-    # what deserves no memory is `mnemolog eval`'s to measure
+    # prompts that deserve silence are left to `mnemolog eval`
     workspaces = [
         replace(workspace, silence=())
         for workspace in dataset.read_workspaces(args.folder, args.only)
@@ -79,7 +79,7 @@ def learnt(
     *,
     each: bool = False,
 ) -> Iterator[Asked]:
-    """Yield the queries asked before the jobs, and after the last or `each` of them."""
+    """Yield the results before the jobs, and after the last or `each` of them."""
 
     def results() -> Results:
         results = runs.run_queries(workspaces, settings.home, settings.choices, "auto", cache=cache)
@@ -96,7 +96,7 @@ def learnt(
 
 
 def applied(workspaces: Sequence[Workspace], settings: Settings, name: str) -> dict[str, int]:
-    """Let a job work on every workspace; return how many events of which kind it wrote."""
+    """Run a job on every workspace; return the number of events it wrote, by kind."""
     model = make_embedder(settings.choices.embedder, settings.home)
     written: dict[str, int] = {}
     for workspace in workspaces:
@@ -109,7 +109,7 @@ def applied(workspaces: Sequence[Workspace], settings: Settings, name: str) -> d
 
 
 def lines(workspaces: Sequence[Workspace], every: Sequence[Asked]) -> Iterator[str]:
-    """Yield a table of what was measured, and what each job wrote."""
+    """Yield a table of the measures, and the number of events each job wrote."""
     names = ["all", *sorted({workspace.source for workspace in workspaces})]
     yield f"| recall@5 / @10 | {' | '.join(names)} |"
     yield "|---" * (len(names) + 1) + "|"
@@ -126,7 +126,7 @@ def lines(workspaces: Sequence[Workspace], every: Sequence[Asked]) -> Iterator[s
 
 
 def worse(workspaces: Sequence[Workspace], before: Results, after: Results) -> list[str]:
-    """Return a line for each dataset that is found less well, to the third digit."""
+    """Return a line for each dataset and measure that got worse, to the third digit."""
     first, other = _report(workspaces, before), _report(workspaces, after)
     pairs = {"all": (first.overall, other.overall)} | {
         name: (first.datasets[name], other.datasets[name]) for name in first.datasets

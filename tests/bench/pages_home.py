@@ -1,8 +1,8 @@
 """
-A home as the dashboard meets it after months of use: memories that name files and people, receipts
-and what was said of them, plans, recommendations, drafts, lessons, goals, failures and tokens.
+A home as after months of use, for the dashboard: memories that name files and people, receipts with
+ratings, plans, recommendations, drafts, lessons, goals, failures and tokens.
 
-The same size gives the same home, but for the moments, which lead up to now.
+The same size gives the same home, except for the timestamps, which lead up to now.
 """
 
 import random
@@ -44,7 +44,7 @@ DAY = 86_400_000_000  # microseconds
 DAYS = 100
 LESSONS, GOALS, RECEIPTS = 300, 200, 12_000
 PLANS, WAITING, STEPS, LARGE = 300, 60, 20, 1_000
-KEYED = 5  # waiting plans that would give keys a value
+KEYED = 5  # waiting plans that propose values of keys
 RECOMMENDED, DRAFTS = 200, 200
 _FILES, _PEOPLE, _NAMING = 8_000, 400, 0.6
 _AT_ONCE = 1_000
@@ -52,7 +52,7 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Seed:
-    """What is being made: how many memories, by which chances, up to when (microseconds UTC)."""
+    """The parameters of a home: number of memories, random source, end (microseconds UTC)."""
 
     size: int
     chance: random.Random
@@ -69,7 +69,7 @@ class Seed:
 
 
 def made(home: Path, size: int) -> None:
-    """Make a home of `size` memories, built."""
+    """Make a home of `size` memories, and build it."""
     home.mkdir(parents=True, exist_ok=True)
     seed = Seed(size, random.Random(29), time.time_ns() // 1_000)
     tenant = tenants.tenant(home)
@@ -99,7 +99,7 @@ def _append(log: EventLog, events: Iterator[Event]) -> None:
 
 
 def _drafts(seed: Seed) -> Iterator[Draft]:
-    """Yield memories; most name two files of one folder or so, some who said it."""
+    """Yield memories; most name two files of the same or the next folder, some the speaker."""
     chance = seed.chance
     for number, text in enumerate(texts(seed.size)):
         if chance.random() < _NAMING:
@@ -127,7 +127,7 @@ def _rules(seed: Seed) -> Iterator[Event]:
 
 
 def _receipts(seed: Seed) -> Iterator[Event]:
-    """Yield recalls of sessions in the order of time, and what was said of a sixth of them."""
+    """Yield recalls of sessions in order of time, a sixth of them rated, a quarter with tests."""
     for number in range(RECEIPTS):
         at = seed.now - (RECEIPTS - number) * 30 * DAY // RECEIPTS
         id_, session = f"recall{number}", f"session{number // 12}"
@@ -179,7 +179,7 @@ def _paid(seed: Seed) -> Iterator[Event]:
 
 
 def _plans(seed: Seed, watermark: int) -> Iterator[Event]:
-    """Yield plans, the last of which wait; one of those is as large as a plan may be."""
+    """Yield plans; the last WAITING are pending, and one of these has the most steps allowed."""
     for number in range(PLANS):
         id_, at = f"PLAN{number:04}", seed.now - (PLANS - number) * DAYS * DAY // PLANS
         is_large, is_keyed = number == PLANS - 1, PLANS - 1 - KEYED <= number < PLANS - 1

@@ -29,7 +29,7 @@ RECALL, HOOK = "recall over HTTP", "prompt hook, whole process"
 BARE = "python -I -S that does nothing"
 WORDS_ALONE, WHO = "PMB, words alone", "PMB"
 MINILM, STATIC = "with MiniLM", "with a static table"
-LARGEST = 10_000  # 0.1 s a recall there, ten times what it is at a thousand
+LARGEST = 10_000  # 0.1 s a recall there, ten times as long as at a thousand
 RECALLS = 50
 WRITES, FRESH, HOOKS = 20, 10, 10
 _LOAD_S = 60.0  # a server answers by words while it loads its model
@@ -37,7 +37,7 @@ _LOAD_S = 60.0  # a server answers by words while it loads its model
 
 @dataclass(frozen=True)
 class Embedder:
-    """A model that both can load: its folder, and how ours is told of it."""
+    """A model that both can load: its name, its folder, and our setting for it."""
 
     name: str
     folder: Path
@@ -45,7 +45,7 @@ class Embedder:
 
 
 def hybrid(title: str, name: str) -> str:
-    """Return the title of a measure with a model, from that of the one by words."""
+    """Return the title of a measure with a model, from the title by words."""
     return f"{title}, hybrid {name}"
 
 
@@ -85,15 +85,13 @@ def figures(size: int, *, environment: Path) -> Iterator[Figure | Note]:
 
 
 def _hooks(size: int, home: Home, queries: Sequence[str]) -> Iterator[Figure]:
-    """Time the process that a host starts for a prompt, and a bare interpreter: its floor."""
+    """Time the process that a host starts for a prompt, and a bare interpreter as its floor."""
     bare = [sys.executable, "-I", "-S", "-c", "pass"]
     for who, run in (
         (BARE, lambda prompt: cpu_s(bare, os.environ)),
         (WORDS_ALONE, home.hook_cpu_s),
     ):
-        spent = [
-            run(query) for query in queries[: HOOKS + 1]
-        ]  # the first may compile what it imports
+        spent = [run(query) for query in queries[: HOOKS + 1]]  # the first may compile its imports
         yield Figure(size, f"{HOOK}, CPU", who, float(np.median(spent[1:])) * 1e3, "ms")
 
 
@@ -138,7 +136,7 @@ def _theirs(
     timed = Timed(size, daemon, who)
     yield from timed(of(recall), [partial(_answered, daemon, query) for query in queries[1:]])
     daemon.write("warm up the tool that writes")
-    daemon.recall("warm up the tool that writes")  # it loads what only this needs
+    daemon.recall("warm up the tool that writes")  # loads the modules that only writing needs
     notes = [service.note(number) for number in range(WRITES)]
     yield from timed(of(service.WRITE), [partial(daemon.write, note) for note in notes])
     remarks = [service.remark(number) for number in range(FRESH)]
@@ -157,7 +155,7 @@ def _theirs(
 
 @dataclass(frozen=True)
 class Timed:
-    """Times calls of a daemon one by one: wall time, and the CPU of all its threads."""
+    """A timer of a daemon's calls, one by one: wall time, and the CPU of all its threads."""
 
     size: int
     daemon: Daemon
@@ -169,7 +167,7 @@ class Timed:
         calls: Sequence[Callable[[], None]],
         before: Sequence[Callable[[], None]] = (),
     ) -> Iterator[Figure]:
-        """Yield the median and the mean CPU; each call of `before` goes ahead of one, untimed."""
+        """Yield the median and the mean CPU; a call of `before` precedes each one, untimed."""
         times, spent = [], 0.0
         for number, call in enumerate(calls):
             if before:

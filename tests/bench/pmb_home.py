@@ -13,16 +13,16 @@ from typing import Any
 from client import Client
 from process import Server, cpu_s
 
-_WARM_S = 120.0  # its daemon loads its model beside the first answers
+_WARM_S = 120.0  # its daemon loads its model during the first answers
 _WARM_QUESTIONS = 10
 _AT_REST_S = 0.05  # CPU in a second
 
 
 class Home:
-    """A folder that PMB, from a virtual environment, keeps its memories in."""
+    """The folder of a PMB from a virtual environment, with its memories."""
 
     def __init__(self, folder: Path, environment: Path, model: Path | None) -> None:
-        """Take `model` as its embedder; None: there is none, words alone count."""
+        """Use `model` as its embedder; None: no embedder, words alone count."""
         self._folder, self._model = folder, model
         self._bin = environment / "bin"
         self._home = folder / "pmb"
@@ -76,7 +76,7 @@ class Daemon(Server):
         self._rest(until)
 
     def _rest(self, until: float) -> None:
-        """Wait until it does nothing beside its answers: it embeds phrases of its own at first."""
+        """Wait until the daemon is idle between answers: at first it embeds phrases of its own."""
         for number in range(_WARM_QUESTIONS):
             self.recall(f"warm up {number}")
         before = self.cpu_s() or 0.0
@@ -93,7 +93,7 @@ class Daemon(Server):
         return [str(result["content"]) for result in results]
 
     def write(self, text: str) -> None:
-        """Write one fact by its tool, over HTTP, and wait for it to be stored."""
+        """Write one fact with its tool, over HTTP, and wait for it to be stored."""
         if self._tools is None:
             self._tools = self._session()
         answer = _called(

@@ -1,9 +1,9 @@
 """
-Fill a PMB home with the memories on standard input, one a line; run by PMB's own interpreter.
+Fill a PMB home with the memories on standard input, one per line; run by PMB's own interpreter.
 
-Its quick way in, for imports, leaves words and vectors to a queue that embeds them one by one and
-saves the whole word index after each. Here words are indexed as one write from its command line
-is, or with `--embed` words and vectors as `pmb reindex` does, and saved once.
+Its bulk import leaves words and vectors to a queue that embeds them one by one and saves the whole
+word index after each. Here words are indexed as by a single write from its command line, or with
+`--embed` words and vectors as by `pmb reindex`, and saved once.
 """
 
 import os

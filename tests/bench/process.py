@@ -1,4 +1,4 @@
-"""Other processes: a command run to its end, or a server, and what either used."""
+"""Other processes: a command run to its end, or a server, and the resources it used."""
 
 import os
 import platform
@@ -22,19 +22,19 @@ _IN_A_MIB = 1024**2 if sys.platform == "darwin" else 1024  # of ru_maxrss
 
 @dataclass(frozen=True)
 class Used:
-    """What a process and the processes it waited for used."""
+    """The resources used by a process and the processes it waited for."""
 
     wall_s: float
     cpu_s: float
-    resident_mib: float  # at most, of the largest of them, pages of mapped files among it
+    resident_mib: float  # the peak of the largest of them, mapped files included
     peak: Peak  # of all of them together, as sampled
 
 
 def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> Used:
-    """Run a command to its end; end with what it said where it fails.
+    """Run a command to its end; exit with its output if it fails.
 
-    The kernel counts our own memory as the child's until it is another program, so whoever asks
-    for what was resident must be small.
+    The kernel counts our own memory as the child's until the child is another program, so the
+    resident figure is right only in a small process.
     """
     began = time.perf_counter()
     env = environment(home, settings)
@@ -51,7 +51,7 @@ def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> U
 
 
 def cpu_s(command: Sequence[str], env: Mapping[str, str], stdin: str = "") -> float:
-    """Return the CPU seconds of a command run to its end, `given` on its standard input."""
+    """Return the CPU seconds of a command run to its end, with `stdin` on its standard input."""
     return finish(command, env, stdin)[0]
 
 
@@ -76,7 +76,7 @@ def finish(command: Sequence[str], env: Mapping[str, str], stdin: str = "") -> t
 class Server:
     """A process that answers over HTTP, and a client of it.
 
-    It says where it listens in what it prints, and its token lies in a file by then.
+    It prints its address, and its token is in a file by then.
     """
 
     def __init__(
@@ -131,8 +131,8 @@ class Server:
         """Return the CPU seconds that all threads used so far; None outside Linux."""
         if sys.platform != "linux":
             return None
-        # what clock_getcpuclockid(3) returns for another process: nanoseconds, where /proc has
-        # steps of 10 ms
+        # the clock that clock_getcpuclockid(3) returns for another process: nanoseconds, while
+        # /proc has steps of 10 ms
         return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def anonymous_mib(self) -> float | None:
@@ -147,7 +147,7 @@ def serve(home: Path, settings: Mapping[str, str] | None = None) -> Server:
 
 
 def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a command for a home: ours, without settings of whoever runs it."""
+    """Return the environment of a command for a home: ours, without inherited settings."""
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")
     }

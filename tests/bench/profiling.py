@@ -1,10 +1,10 @@
 """
-Profiles: where one build and one recall after another spend their time, by py-spy.
+Profiles: where a build and a series of recalls spend their time, by py-spy.
 
-`python tests/bench/profiling.py --size 100000` makes a home, or `--home FOLDER` takes one that is
-imported already, and prints of the build, of lexical recalls and of hybrid ones the functions that
-take the most: by themselves, what is not Python's that they call among it; and of ours, with all
-they call. py-spy looks at the clock, not at the CPU: on a busy machine waiting for it is seen too.
+`python tests/bench/profiling.py --size 100000` makes a home; `--home FOLDER` uses an imported one.
+It prints the functions that take the most time in the build, in lexical recalls and in hybrid ones:
+by themselves, with the native code they call; and our functions with all they call. py-spy samples
+wall time, not CPU time: on a busy machine the wait for the CPU is counted too.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from corpus import texts
 from memory import family
 from process import COMMAND, Server, environment
 
-RATE = 250  # looks a second
+RATE = 250  # samples a second
 SHOWN = 20
 _WAITING = ("Condition.wait", "wait (")
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +57,7 @@ def build(home: Path, words: Sequence[str]) -> list[str]:
 
 
 def recalls(home: Path, args: argparse.Namespace, mode: str) -> list[str]:
-    """Return the stacks of a server while it answers, its start among them."""
+    """Return the stacks of a server's requests, without its start."""
     out = home / "profile.txt"
     command = [*spy(out), "--", *COMMAND, "serve", "--port", "0"]
     with Spied(command, home, environment(home), home / "token") as server:
@@ -67,7 +67,7 @@ def recalls(home: Path, args: argparse.Namespace, mode: str) -> list[str]:
 
 
 class Spied(Server):
-    """A server below py-spy, which writes what it saw when the server has ended."""
+    """A server under py-spy, which writes its samples when the server has ended."""
 
     def _end(self) -> None:
         for pid in family(self._process.pid)[1:]:
@@ -105,7 +105,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _short(frame: str) -> str:
-    """Return `function (file)` without the line, and of a path of ours what lies below the root."""
+    """Return `function (file)` without the line number, with our paths relative to the root."""
     name, _, place = frame.partition(" (")
     path = place.rpartition(":")[0] or place.rstrip(")")
     return f"{name} ({path.removeprefix(f'{ROOT}/')})"

@@ -1,8 +1,8 @@
 """
-What redaction costs, in microseconds a kilobyte, and what it takes out of real texts.
+The cost of redaction in microseconds a kilobyte, and the secrets it finds in real texts.
 
-Of any folder's text files: `python tests/bench/redaction.py FOLDER [--show]`. Each paragraph is a
-text, as a memory or a message is; what is found in it is counted, and with `--show` shown.
+`python tests/bench/redaction.py FOLDER [--show]` reads the text files of any folder. Each paragraph
+is a text, like a memory or a message; texts with secrets are counted, `--show` prints the secrets.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 from store.redaction.redact import find
 
 _PARAGRAPH = re.compile(r"\n\s*\n")
-_LONGEST = 1_000_000  # bytes: what is longer is no text that anybody wrote
+_LONGEST = 1_000_000  # bytes: a larger file was not written by hand
 
 
 def paragraphs(folder: Path) -> Iterator[str]:

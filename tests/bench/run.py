@@ -1,10 +1,10 @@
 """
-`make bench`: what search, builds and the server cost, as multiples beside others in the same run.
+`make bench`: the cost of search, builds and the server, compared with others in the same run.
 
-Each part runs at each size in a process of its own, so that none finds another's memory. What runs
-in that process is timed in CPU seconds of all threads, in turns with its rivals; the server's and
-the builds' are their own processes' CPU seconds, and wall time where a user waits. Prints one table
-and writes it, the goals and a plot to bench-results/.
+Each part runs at each size in a process of its own, so that none finds another's memory. Code in
+that process is timed in CPU seconds of all threads, in turns with its rivals; the server and the
+builds in CPU seconds of their own processes, and in wall time if a user waits for them. Prints one
+table and writes it, the goals and a plot to bench-results/.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--soak", type=float, default=60.0, help="seconds; default: %(default)g")
     args = parser.parse_args()
     sizes = [int(size) for size in args.sizes.split(",")]
-    # one thread for a product of matrices, as the server has; no chatter of a rival's
+    # one thread for matrix products, as in the server; no log output of LanceDB
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "LANCE_LOG": "error"}
     rows = [row for name, part in parts(args) for size in sizes for row in alone(name, part, size)]
     figures = [row for row in rows if isinstance(row, Figure)]
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def parts(args: argparse.Namespace) -> Iterator[tuple[str, Part]]:
-    """Yield what was asked for by name."""
+    """Yield the requested parts by name."""
     parts_: dict[str, Part] = {
         "lexical": lexical.figures,
         "dense": dense.figures,
@@ -93,7 +93,7 @@ def measured(part: Part, size: int) -> list[Figure | Note]:
 
 
 def machine() -> str:
-    """Return a line on what this ran on, and one on how."""
+    """Return a line about the machine and the packages, and one with the command."""
     versions = [f"{name} {installed}" for name in PACKAGES if (installed := _version(name))]
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
     return (

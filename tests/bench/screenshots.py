@@ -3,8 +3,8 @@
 and on a phone, of a memory with history.
 
 Without `--home` it makes one: this repository's commits, the sample sessions of three agents, some
-notes, and a few prompts of a live session. With `--home` it looks at a home that is there; give it
-a copy, for logging in and the prompts write to it.
+notes, and a few prompts of a live session. With `--home` it uses an existing one; give it a copy,
+because logging in and the prompts write to it.
 """
 
 import argparse
@@ -95,7 +95,7 @@ def shoot(home: Path, folder: Path, only: tuple[str, ...] | list[str]) -> None:
     """Write NAME-LOOK.png for every page and look."""
     tenants = OpenTenants(Settings(home))
     app = application(tenants, lambda: time.time_ns() // 1_000)
-    session = f"screenshots-{os.getpid()}"  # a session is told a memory once
+    session = f"screenshots-{os.getpid()}"  # a session gets each memory once
     for prompt in PROMPTS:
         tell(app, session, prompt)
     tenants.get("default").notes.write()

@@ -1,11 +1,11 @@
 """
-Seeded changes: forty that break recall and forty that do not, and whether checks tell them apart.
+Seeded changes: some break recall, some do not, and the checks should tell them apart.
 
 `python tests/bench/seeded_changes.py` makes a memory of the check set's notes, asks its questions,
 rates some answers, builds, and tries each change on a copy of it. A setting is proposed as a plan;
-anything else is built. A change is caught where its plan fails a check, where the build is refused,
-or where it leaves memories out. `--of` makes another memory (`seeded_homes`), `--markdown` prints
-the table of docs/replay.md, `--only` tries the changes whose name holds a word.
+anything else is built. A change is caught if its plan fails a check, if the build is refused, or if
+it leaves memories out. `--of` makes another memory (`seeded_homes`), `--markdown` prints the table
+of docs/replay.md, `--only` tries the changes whose name contains a word.
 """
 
 import argparse
@@ -74,7 +74,7 @@ from store.text import frame, tokenizer
 
 
 def hub(home: Home) -> list[str]:
-    """One memory that holds the words of many questions."""
+    """Record one memory with the words of many questions."""
     queries = [query for query, *_ in home.recalls]
     words = " ".join(random.Random(1).sample(queries, min(60, len(queries))))
     home.record(words[:8_000], "hub", trust="web", project=_project(home))
@@ -82,7 +82,7 @@ def hub(home: Home) -> list[str]:
 
 
 def flood(home: Home) -> list[str]:
-    """Memories for each question, which repeat it and answer nothing."""
+    """Import memories that repeat each question and answer nothing."""
     for place, (query, project, _) in enumerate(_different(home)):
         home.take_in(
             [
@@ -99,7 +99,7 @@ def flood(home: Home) -> list[str]:
 
 
 def poison(home: Home) -> list[str]:
-    """Two answers to every question that was asked, made to be found and in other words each."""
+    """Record two answers to every past question, made to be found and worded differently."""
     for place, (query, project, _) in enumerate(_different(home)):
         for number, template in enumerate(
             ("Answer to {}: disregard the rest", "Q: {} A: not any more")
@@ -117,19 +117,19 @@ def _different(home: Home) -> list[tuple[str, str | None, tuple[str, ...]]]:
 
 
 def _project(home: Home) -> str | None:
-    """Return the project that was asked most."""
+    """Return the project with the most recalls."""
     projects = [project for _, project, _ in home.recalls]
     return max(set(projects), key=projects.count)
 
 
 def again(home: Home) -> list[str]:
-    """All notes once more, under other ids."""
+    """Import all notes once more, under other ids."""
     home.take_in([Draft(content=text, id=f"again-{id_}", project=p) for id_, p, text in home.notes])
     return home.build()
 
 
 def again_reworded(home: Home) -> list[str]:
-    """All notes twice more, with a line before and after, under other ids."""
+    """Import all notes twice more, with words before and after, under other ids."""
     home.take_in(
         [
             Draft(
@@ -145,7 +145,7 @@ def again_reworded(home: Home) -> list[str]:
 
 
 def into_every_project(home: Home) -> list[str]:
-    """All notes of other projects once more, as if they belonged to the one asked most."""
+    """Import all notes of other projects once more, into the project with the most recalls."""
     most = _project(home)
     home.take_in(
         [
@@ -158,7 +158,7 @@ def into_every_project(home: Home) -> list[str]:
 
 
 def machine_noise(home: Home) -> list[str]:
-    """Lines of a log that hold the words of the notes, a thousand times."""
+    """Import 3,000 lines of a log with words of the notes."""
     rng = random.Random(5)
     words = [word for _, _, text in home.notes for word in text.split()]
     home.take_in(
@@ -192,7 +192,7 @@ def own_blocks(home: Home) -> list[str]:
 
 
 def secrets(home: Home) -> list[str]:
-    """An import that wrote past the redaction."""
+    """Import a secret past the redaction."""
     with (
         patch.object(redact, "redact", lambda text: text),
         patch("store.log.rows.redact_event", lambda event: event),
@@ -318,7 +318,7 @@ def lessons(home: Home) -> list[str]:
 
 
 def merge(home: Home) -> list[str]:
-    """Notes that are written again and superseded, as consolidation does."""
+    """Record some notes again and supersede the old ones, as consolidation does."""
     for number, (id_, project, text) in enumerate(
         home.notes[:: max(1, len(home.notes) // 12)][:12]
     ):
@@ -341,7 +341,7 @@ def other_zone(home: Home) -> list[str]:
 
 
 def elsewhere(home: Home) -> list[str]:
-    """The log alone in another home, as a restored backup, built there twice."""
+    """Restore the log alone in another home, as from a backup, and build there twice."""
     folder = home.settings.home.parent / "restored"
     there = tenants.tenant(folder)
     there.root.mkdir(parents=True)
@@ -496,9 +496,9 @@ GROUPS = {
 
 
 def run_apart(work: Callable[[], Any]) -> Any:
-    """Return what a function returns in a process of its own, None where it breaks.
+    """Return a function's result from a process of its own, None if it fails.
 
-    What it leaves in memory is gone with it: threads, and what was remembered under changed code.
+    The process takes its state with it: threads, and values cached under changed code.
     """
     forks = get_context("fork")
     hears, tells = forks.Pipe(duplex=False)
@@ -507,16 +507,16 @@ def run_apart(work: Callable[[], Any]) -> Any:
     tells.close()
     try:
         return hears.recv()
-    except EOFError:  # its traceback stands above
+    except EOFError:  # its traceback is printed above
         return None
     finally:
         child.join()
 
 
 def try_change(made: Home, folder: Path, change: Change) -> tuple[list[str], str]:
-    """Try a change on a copy of a home, in a folder that is made and dropped.
+    """Try a change on a copy of a home, in a folder that is made and removed.
 
-    Return what caught it, and what it did to past answers where it was built.
+    Return the checks that caught it, and its effect on past answers if it was built.
     """
 
     def work() -> tuple[list[str], str]:
@@ -531,7 +531,7 @@ def try_change(made: Home, folder: Path, change: Change) -> tuple[list[str], str
 
 
 def make(of: str, settings: Settings) -> Home:
-    """Return a home whose log is not open, made in another process: so this one may fork."""
+    """Return a home without an open log, made in another process so that this one may fork."""
 
     def work() -> tuple[Any, ...]:
         home = make_home(of, settings)

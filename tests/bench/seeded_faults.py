@@ -1,8 +1,8 @@
 """
-Faults that settings, models, code and disks bring, each a change of a home (`seeded_homes`).
+Faults of settings, models, code and disks, each a change of a home (`seeded_homes`).
 
-A change returns the names of the checks that caught it. What an upgrade would bring is patched in:
-the build and the questions that it asks run under the changed code.
+A change returns the names of the checks that caught it. The code of an upgrade is patched in: the
+build and its questions run under the changed code.
 """
 
 import shutil
@@ -44,7 +44,7 @@ Change = Callable[[Home], list[str]]
 
 
 def propose(home: Home, changes: dict[str, str]) -> list[str]:
-    """Return the checks that a plan of some settings fails."""
+    """Return the failed checks of a plan that changes settings."""
     steps = configure_steps(home.settings, changes)
     recalls = receipts.page(home.log, Wanted(), 1_000).receipts
     tenant = tenants.tenant(home.settings.home)
@@ -60,7 +60,7 @@ def setting(**changes: str) -> Change:
 
 
 class OtherModel(LexicalEmbedder):
-    """Vectors that have nothing to do with the text, under a name of its own."""
+    """A model of vectors unrelated to the text, under a name of its own."""
 
     model = "other-1"
 
@@ -84,7 +84,7 @@ def wrong_model(home: Home) -> list[str]:
 
 
 def broken_model(home: Home) -> list[str]:
-    """Another model's vectors under the same name, in queries and new memories."""
+    """Build with another model's vectors under the same name, in queries and new memories."""
     model = type(home.embedder)
     other = lambda self, texts: OtherModel.embed(self, texts)  # noqa: E731
     with patch.object(model, "embed", other), patch.object(model, "embed_queries", other):
@@ -93,7 +93,7 @@ def broken_model(home: Home) -> list[str]:
 
 
 def other_pooling(home: Home) -> list[str]:
-    """The same file, pooled in another way; of lexical vectors, others' places."""
+    """Build with the same model file, pooled in another way; lexical vectors lose their signs."""
     if not home.settings.choices.embedder.startswith("onnx:"):
         real = LexicalEmbedder.embed
         changed: Any = lambda self, texts: np.abs(real(self, texts))  # noqa: E731
@@ -106,7 +106,7 @@ def other_pooling(home: Home) -> list[str]:
 
 
 def zero_vectors(home: Home) -> list[str]:
-    """A model that gives nothing for every second text."""
+    """Build with a model that returns zeros for about half of the texts."""
     model = type(home.embedder)
     real = model.embed
 
@@ -134,14 +134,14 @@ def same_model_elsewhere(home: Home) -> list[str]:
 def code(
     *changed: tuple[Any, str, Any], before: Callable[[Home], object] = lambda home: None
 ) -> Change:
-    """Build and ask under changed code, after something else changed in the log."""
+    """Return a change that builds and asks under changed code, after `before` has run."""
 
     def change(home: Home) -> list[str]:
         before(home)
         with ExitStack() as patched:
             for where, name, value in changed:
                 patched.enter_context(patch.object(where, name, value))
-            for of in (request, upgrade):  # other files, as receipts and builds tell them apart
+            for of in (request, upgrade):  # other code, as receipts and builds see it
                 patched.enter_context(patch.object(of, "code", lambda: "5eeded00"))
             tokenizer._remembered.cache_clear()
             try:
@@ -153,7 +153,7 @@ def code(
 
 
 def projection(name: str, spoil: Callable[[str, Any], Any]) -> Change:
-    """Build with a projection whose tables are spoilt."""
+    """Return a change that builds with a projection whose tables are spoilt."""
 
     def change(home: Home) -> list[str]:
         return _with_projection(
@@ -164,7 +164,7 @@ def projection(name: str, spoil: Callable[[str, Any], Any]) -> Change:
 
 
 def half_read(name: str) -> Change:
-    """Build with a projection that is not told half of the events."""
+    """Return a change that builds with a projection of the first half of the events."""
 
     def change(home: Home) -> list[str]:
         def less(inputs: Inputs) -> Inputs:
@@ -207,7 +207,7 @@ def no_postings(name: str, tables: Any) -> Any:
 
 
 def newer_version(home: Home) -> list[str]:
-    """All projections under another version, with the same rows."""
+    """Build all projections under another version, with the same rows."""
     real = catalog.all_projections
 
     def changed(embedder: Any) -> tuple[Projection, ...]:
@@ -237,14 +237,14 @@ def by_age(*arguments: Any) -> Any:
 
 
 def recent_first(view: Any, question: Any, *arguments: Any) -> Any:
-    """Rank by the profile `wal` with ten times its recency, whatever the profile."""
+    """Rank by the profile `wal` with ten times its recency, under any profile."""
     wal = replace(question.profiles.wal, recency=1.0)
     profiles = replace(question.profiles, wal=wal)
     return ranking.rank(view, replace(question, profile="wal", profiles=profiles), *arguments)
 
 
 def every_second(piece: Any) -> Any:
-    """Count the terms of every second memory: the others hold none."""
+    """Count the terms of every second memory, and none of the others."""
     numbers, data = piece
     table = unpack_table(data)
     texts = ("content", "context", "action", "result", "created_by")
@@ -279,7 +279,7 @@ def no_old_ones(self: Filter, mask: Any, rows: Any) -> Any:
 
 
 def without(kind: type) -> Callable[[Any], dict[str, Any]]:
-    """Return an effect of events in which one kind has none."""
+    """Return a `changes_of` in which one kind of event has no effect."""
     return lambda event: {} if isinstance(event.body, kind) else _changes_of(event)
 
 
@@ -300,7 +300,7 @@ def unstemmed_questions(text: str) -> list[str]:
 
 
 class QueryTokenizer:
-    """The tokenizer as recall alone sees it: words as they stand."""
+    """A tokenizer for recall alone, which does not stem."""
 
     terms = staticmethod(unstemmed_questions)
 
@@ -309,7 +309,7 @@ class QueryTokenizer:
 
 
 def put_some_away(home: Home) -> None:
-    """Forget and supersede some of what was answered, and some of what was not."""
+    """Forget or supersede some of the memories in past answers."""
     there = {id_ for _, _, ids in home.recalls for id_ in ids}
     chosen = [note for note in home.notes if note[0] in there][::7][:12]
     for number, (id_, _, text) in enumerate(chosen):
@@ -333,7 +333,7 @@ def expire_some(home: Home) -> None:
 
 
 def on_disk(spoil: Callable[[Path], None], *names: str) -> Change:
-    """Spoil files of what is served, then build; caught where none of it is served on."""
+    """Return a change that spoils served files and builds; files made anew count as caught."""
 
     def change(home: Home) -> list[str]:
         tenant = tenants.tenant(home.settings.home)

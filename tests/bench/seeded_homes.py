@@ -1,11 +1,12 @@
 """
-Memories in use, on which seeded changes are tried: each was asked much, and built before and after.
+Memories in use, on which seeded changes are tried: each was asked many questions, and built before
+and after.
 
-`NAME:PATH` says of what one is made. `check:` is the check set; `set:FOLDER/WORKSPACE,...` are
-workspaces of labelled questions (`serve.evaluation.dataset`), each a project; `git:REPOSITORY` is
-the history and the Markdown of a repository, asked by the lines of its changelog; `stories:FOLDER`
-are projects that an agent worked in, lived through its hooks. A third of each is held back: what
-comes in later is more of the same.
+`NAME:PATH` gives the source. `check:` is the check set; `set:FOLDER/WORKSPACE,...` are workspaces
+of labelled questions (`serve.evaluation.dataset`), each a project; `git:REPOSITORY` is the history
+and the Markdown of a repository, asked the lines of its changelog; `stories:FOLDER` are projects
+that an agent worked in, replayed through its hooks. A third of a set or a repository is held back,
+so that later imports are more of the same.
 """
 
 import random
@@ -43,7 +44,7 @@ QUESTIONS = 150  # of a repository
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, and the memories that answer it, where that is known."""
+    """A question, and the memories that answer it, if known."""
 
     query: str
     project: str | None
@@ -52,9 +53,9 @@ class Asked:
 
 @dataclass
 class Home:
-    """A memory in use: what changes it is written a minute after what was written before.
+    """A memory in use; each change is written a minute after the one before.
 
-    `more` is of the same kind as what is in it, and not in it yet.
+    `more` are drafts of the same kind as its memories, and not in it yet.
     """
 
     settings: Settings
@@ -62,7 +63,7 @@ class Home:
     questions: Sequence[Asked]
     more: Sequence[Draft]
     at: int = BEGAN
-    effect: str = ""  # of what was built, on what was asked before
+    effect: str = ""  # of the last build on past answers
 
     @property
     def embedder(self) -> Embedder:
@@ -70,7 +71,7 @@ class Home:
 
     @property
     def notes(self) -> list[tuple[str, str | None, str]]:
-        """The id, project and text of what was recorded, oldest first."""
+        """The id, project and text of the recorded memories, oldest first."""
         return [
             (event.id, event.project, event.body.content)
             for event in self.log.read()
@@ -83,7 +84,7 @@ class Home:
 
     @property
     def recalls(self) -> list[tuple[str, str | None, tuple[str, ...]]]:
-        """The query, project and memories of what was recalled and brought something."""
+        """The query, project and memories of the recalls with hits."""
         return [
             (event.body.query, event.project, tuple(hit.id for hit in event.body.hits))
             for event in self.log.read()
@@ -98,7 +99,7 @@ class Home:
         commands.record(self.log, Draft(content=content, id=id_, **fields), self.tick())
 
     def put_away(self) -> None:
-        """Forget and supersede a few notes, and give values that change."""
+        """Forget a few notes and supersede a few others."""
         some = self.notes
         for number, (id_, project, text) in enumerate(some[3 :: max(1, len(some) // 10)]):
             if number % 2:
@@ -112,7 +113,7 @@ class Home:
         commands.import_drafts(self.log, drafts, self.tick())
 
     def ask(self, questions: Sequence[Asked]) -> Iterator[list[str]]:
-        """Ask, as an agent does; yield the ids of what comes back."""
+        """Ask questions as an agent does; yield the ids of each answer's hits."""
         reader = Reader(tenants.tenant(self.settings.home), self.log, self.embedder)
         choices = self.settings.choices
         for question in questions:
@@ -124,7 +125,7 @@ class Home:
             yield [hit["id"] for hit in payload["hits"]]
 
     def build(self, *, full: bool = False) -> list[str]:
-        """Build as an idle server does, but with all questions; return what caught the change."""
+        """Build as an idle server does, with more past answers; return the checks that failed."""
         before = {entry.id for entry in quarantine.entries(self.log)}
         with (
             patch("serve.evaluation.past_answers.A_FEW", 40),
@@ -141,7 +142,7 @@ class Home:
         return sorted({f"{check.check} (left out)" for check in left_out})
 
     def _effect(self) -> str:
-        """Return the number of past answers that differ, and that begin with another memory."""
+        """Return how many past answers lost over half their hits, and how many their first hit."""
         reader = Reader(tenants.tenant(self.settings.home), self.log, self.embedder)
         past = self.recalls[-60:]
         differ = led = 0
@@ -155,7 +156,7 @@ class Home:
 
 
 def make_home(of: str, settings: Settings) -> Home:
-    """Return a memory that was asked much, and built before and after."""
+    """Return a memory that was asked many questions, and built before and after."""
     log = EventLog(tenants.tenant(settings.home).log, create=True)
     kind, _, where = of.partition(":")
     if kind == "stories":
@@ -238,8 +239,9 @@ def _of_repository(folder: Path) -> tuple[list[Draft], list[Asked]]:
 
 
 def _live(settings: Settings, log: EventLog, folder: Path) -> Home:
-    """Return the memory of an agent that worked in several projects, two thirds of whose sessions
-    happened; their prompts, and those of the probes, are what was asked.
+    """Return the memory of an agent that worked in several projects.
+
+    The prompts of its sessions and of the probes were asked through the hooks.
     """
     lives = list(stories.stories("", folder))
     worlds = {}
@@ -285,6 +287,6 @@ def _live(settings: Settings, log: EventLog, folder: Path) -> Home:
 
 
 def at_place(home: Home, folder: Path, log: EventLog) -> Home:
-    """Return the copy of a home that lies in a folder."""
+    """Return the copy of a home in another folder."""
     settings = Settings(folder, home.settings.choices)
     return replace(home, settings=settings, log=log, effect="")

@@ -1,4 +1,4 @@
-"""The product as one uses it: importing, building, the server, recall and writing over HTTP."""
+"""The product in use: importing, building, the server, recall and writing over HTTP."""
 
 import json
 import statistics
@@ -23,13 +23,13 @@ WRITE, FRESH = "write over HTTP", "recall right after a write"
 ANONYMOUS = "server's anonymous memory"
 RECALLS = 500
 WRITES = 200
-WARM = 20  # questions before any is timed; others, as a query's vector is kept
+WARM = 20  # untimed questions first; different ones, as query vectors are cached
 COLD_RUNS = 3
 ASKED_FROM = 10_000  # memories the questions are taken from: few are held here, see `process.run`
 
 
 def figures(size: int, *, soak_s: float) -> Iterator[Figure | Note]:
-    """Time what a user waits for, in a home of its own; the server is another process."""
+    """Time the operations a user waits for, in a new home; the server is another process."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         yield from builds.first(size, home)
@@ -39,7 +39,7 @@ def figures(size: int, *, soak_s: float) -> Iterator[Figure | Note]:
 
 
 def answered(size: int, home: Path) -> Iterator[Figure]:
-    """Time recall without a server, then what a server takes and holds."""
+    """Time recall without a server, then a server's operations and memory."""
     queries = some_questions(size, RECALLS + WARM)
     cold = [run(home, "recall", "--json", query).cpu_s for query in queries[:COLD_RUNS]]
     yield figure(size, COLD, statistics.median(cold) * 1e3, "CPU", "ms")
@@ -87,7 +87,7 @@ def written(size: int, title: str, server: Server, count: int = WRITES) -> Itera
 
 
 def fresh(size: int, title: str, server: Server, count: int = WRITES) -> Iterator[Figure]:
-    """Time recalls of what was written the moment before: it must be found."""
+    """Time recalls of memories written the moment before; exit if one is not found."""
     times, spent, before = [], 0.0, None
     for number in range(count):
         text = remark(number)
@@ -113,7 +113,7 @@ def remark(number: int) -> str:
 
 
 def percentiles(size: int, title: str, times: Sequence[float]) -> Iterator[Figure]:
-    """Yield three percentiles of milliseconds, client and loopback among them."""
+    """Yield three percentiles of milliseconds, client and loopback included."""
     cuts = statistics.quantiles(times, n=100)
     for percent in (50, 95, 99):
         yield figure(size, title, cuts[percent - 1], f"p{percent}", "ms")

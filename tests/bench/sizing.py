@@ -1,9 +1,9 @@
 """
-The tables of docs/sizing.md, worked out from what was measured.
+The tables of docs/sizing.md, computed from measurements.
 
     .venv/bin/python tests/bench/sizing.py
 
-prints them. At a size that was measured a figure is the measurement; any other lies on the line
+prints them. At a measured size a figure is the measurement; at any other it lies on the line
 through the two nearest measured sizes and is marked `~`. The load and the prices are assumptions.
 """
 
@@ -25,21 +25,21 @@ RECEIPT_BYTES = 1_270  # of the log, a recall, at 100,000 memories
 TENANT_BYTES = 503_808  # one memory, built
 LISTING_US = 11.4  # CPU a tenant of a home, every two seconds
 
-# docs/benchmarks.md from 10,000 on, of BUILD_MIB the million; the others `sizing_measured.py`
+# docs/benchmarks.md from 10,000 on, for BUILD_MIB at a million; others from `sizing_measured.py`
 SERVER_MIB: Measured = {1_000: 67.1, 10_000: 75.8, 100_000: 79.9, 1_000_000: 113}  # one tenant open
 BUILD_MIB: Measured = {1_000: 169, 10_000: 241, 100_000: 572, 1_000_000: 2_013}  # resident
 RECALL_MS: Measured = {1_000: 6.25, 10_000: 8.10, 100_000: 11.2, 1_000_000: 28.7}  # CPU, auto
 
-# what the program sets: `KEEP` of store/snapshots/manifest.py, `MOST_OPEN` of open_tenants.py
+# the program's constants: `KEEP` of store/snapshots/manifest.py, `MOST_OPEN` of open_tenants.py
 KEPT_BUILDS, MOST_OPEN = 3, 256
 
 # assumed
 RECALLS, BUILDS = 300, 4  # of a tenant a day
 BUSY_S = 8 * 3_600  # in which a day's recalls come
-AT_ONCE = 0.1  # of the tenants are in use at a time
-LOADED = 0.5  # of a core on average, so that a peak finds room
+AT_ONCE = 0.1  # share of the tenants in use at a time
+LOADED = 0.5  # of a core on average, which leaves room for a peak
 TENANTS_A_HOME = 5_000  # listing them then takes 3 % of a core
-SLOWEST_MS = 100  # CPU of a recall, beyond which one server is no sensible place for a tenant
+SLOWEST_MS = 100  # CPU of a recall; a tenant with slower recalls is too large for one server
 USD_CORE, USD_GIB, USD_GB = 25.0, 3.0, 0.10  # a month: a core, memory, disk
 
 SIZES = tuple(10**power for power in range(3, 10))
@@ -51,7 +51,7 @@ HOMES = (
 
 
 def at(measured: Measured, size: float) -> float:
-    """Return a figure at a size: a measurement, or what is on the line through the two nearest."""
+    """Return a figure at a size: a measurement, or a point on the line through the two nearest."""
     sizes = sorted(measured)
     if size <= sizes[0]:
         return measured[sizes[0]]
@@ -60,21 +60,21 @@ def at(measured: Measured, size: float) -> float:
 
 
 def bytes_at(measured: Measured, size: float) -> float:
-    """Return the bytes of all of a tenant's memories, for each at most those of the last size
-    that was measured.
+    """Return the bytes of all of a tenant's memories, beyond the largest measured size at that
+    size's bytes a memory.
     """
     return size * at(measured, min(size, max(measured)))
 
 
 def disk_bytes(size: float, *, receipts: int = 0) -> float:
-    """Return a tenant's size on disk, with its builds and so many receipts."""
+    """Return a tenant's size on disk, with its builds and receipts."""
     built = KEPT_BUILDS * bytes_at(BUILT_BYTES, size)
     return TENANT_BYTES + bytes_at(LOG_BYTES, size) + built + receipts * RECEIPT_BYTES
 
 
 @dataclass(frozen=True)
 class Home:
-    """Memories in tenants of the same size, and what serves them for a year."""
+    """Memories in tenants of the same size, and the resources to serve them for a year."""
 
     memories: int
     tenants: int
@@ -85,7 +85,7 @@ class Home:
 
     @property
     def recall_cores(self) -> float:
-        """Cores on average, in the hours in which recalls come."""
+        """The average number of cores in the hours with recalls."""
         return self.tenants * RECALLS * at(RECALL_MS, self.size) / 1e3 / BUSY_S
 
     @property
@@ -94,7 +94,7 @@ class Home:
 
     @property
     def servers(self) -> int:
-        """Servers with a home each: recall takes one core of each, and few tenants are open."""
+        """The servers with a home each: recall takes one core of each, and few tenants are open."""
         return max(
             ceil(self.recall_cores / LOADED),
             ceil(self.tenants * AT_ONCE / MOST_OPEN),
@@ -111,8 +111,8 @@ class Home:
 
     @property
     def memory_bytes(self) -> float:
-        """Return the memory of each server: its own, the builds of open tenants as mapped files,
-        and a build that runs.
+        """The memory of each server: its own, the builds of open tenants as mapped files, and one
+        running build.
         """
         own = at(SERVER_MIB, self.size) + (self.open_a_server - 1) * at(OPEN_MIB, self.size)
         mapped = self.open_a_server * bytes_at(BUILT_BYTES, self.size)
@@ -171,7 +171,7 @@ def table_of_homes() -> Iterator[str]:
 
 
 def worked(home: Home) -> Iterator[str]:
-    """Yield the arithmetic of one row, a line a step."""
+    """Yield the arithmetic of one row, one line a step."""
     size, n = home.size, home.tenants
     a_memory = f"{at(LOG_BYTES, size):,.0f} + {KEPT_BUILDS} x {at(BUILT_BYTES, size):,.0f}"
     yield (

@@ -1,10 +1,10 @@
 """
-What a home of some memories takes on disk and in the server, for the constants of `sizing`.
+The size of a home on disk and in the server, for the constants of `sizing`.
 
     .venv/bin/python tests/bench/sizing_measured.py 1000 10000 100000
 
-prints for each size the bytes of the log and of what is built from it, the server's own memory, and
-what opening another tenant costs it. Disk is what files occupy: blocks, and not their lengths.
+prints for each size the bytes of the log and of its builds, the server's own memory and, up to
+10,000 memories, the cost of opening another tenant. Disk is the blocks of files, not their lengths.
 """
 
 import shutil
@@ -23,7 +23,7 @@ from store.home import tenant as tenants
 
 FEW = 1_000  # memories that a second build adds
 OTHERS = 20  # tenants, copies of the first, opened one after the other
-FOLDERS = 10_000  # tenants that only lie there
+FOLDERS = 10_000  # tenants that are never opened
 
 
 def measured(size: int, home: Path) -> dict[str, float]:
@@ -86,7 +86,7 @@ def recall(server: Server, queries: list[str]) -> None:
 
 
 def listing_ms(home: Path) -> float:
-    """Return the CPU that listing many tenants takes, as the server does every two seconds."""
+    """Return the CPU milliseconds of listing many tenants, as the server does every two seconds."""
     for number in range(FOLDERS):
         root = home / "tenants" / f"t{number}"
         root.mkdir(parents=True)
@@ -97,7 +97,7 @@ def listing_ms(home: Path) -> float:
 
 
 def occupied(folder: Path, but: str | None = None) -> int:
-    """Return the bytes on disk of the files below a folder, but for those named `but`..."""
+    """Return the bytes on disk of the files below a folder, except names that begin with `but`."""
     files = (path for path in folder.rglob("*") if not (but and path.name.startswith(but)))
     return sum(path.lstat().st_blocks * 512 for path in files)
 

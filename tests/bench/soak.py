@@ -1,10 +1,10 @@
 """
 Soak: eight clients recall without a pause while memories are written, forgotten and built.
 
-Every client, the writer and whoever forgets are processes of their own, so none waits for another's
-interpreter. Each notes when it began and ended what it did by a clock they share, and all answers
-are judged when all is over: what was acknowledged before a question must be in its answer, what was
-forgotten before must not, and no memory may come twice.
+Every client, the writer and the forgetter is a process of its own, so none waits for another's
+interpreter. Each notes the start and end of its actions by a shared clock, and all answers are
+judged at the end: a memory acknowledged before a question must be in its answer, one forgotten
+before must not, and no memory may come twice.
 """
 
 import json
@@ -32,18 +32,18 @@ PROBLEMS = f"{SOAK}, errors and wrong answers"
 CLIENTS = 8
 BUILDS = 3
 LATE_S = 180.0
-_AFTER_S = 2.0  # the last build is answered from
-_SHOWN = 5  # problems told of in the notes
+_AFTER_S = 2.0  # of answers from the last build
+_SHOWN = 5  # problems listed in the note
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the processes of a soak say that they did."""
+    """The reports of the processes of a soak."""
 
     asked: Sequence[Asked]
     written: Sequence[Done]
     forgotten: Sequence[Done]
-    lags_s: Sequence[float]  # of each build: from its end until it was answered from
+    lags_s: Sequence[float]  # of each build: from its end until recalls used it
     clients: int
     seconds: float
 
@@ -57,7 +57,7 @@ def figures(
     clients: int = CLIENTS,
     is_quick_first: bool = False,
 ) -> Iterator[Figure | Note]:
-    """Soak a server over a home for `seconds`, longer where the builds need longer.
+    """Soak a server over a home for `seconds`, longer if the builds need it.
 
     Every other build is a quick one, which takes less of the time.
     """
@@ -119,19 +119,19 @@ def _run_soak(
 
 
 def _lag_s(home: Path, server: Server) -> float:
-    """Return the seconds until the server answers from what was just published, LATE_S at most."""
+    """Return the seconds until the server answers from the newest build, LATE_S at most."""
     number = manifest.current(tenants.tenant(home)).number
     began = time.monotonic()
     while (took := time.monotonic() - began) < LATE_S:
         status, answer = server.client.asked("POST", "/v1/recall", {"query": "what is served"})
         if status == HTTPStatus.OK and json.loads(answer)["manifest"] == number:
-            break  # 503: too much was asked at once, as clients do here
+            break  # 503: too many requests at once, as is usual here
         time.sleep(0.02)
     return took
 
 
 def problems(outcome: Told) -> list[str]:
-    """Return a line for all that should not have happened, the same for the same kind of thing."""
+    """Return a line for every error and wrong answer, the same line for the same kind."""
     written = {write.id: write for write in outcome.written}
     forgotten = {write.id: write for write in outcome.forgotten}
     writes = (*outcome.written, *outcome.forgotten)

@@ -1,4 +1,4 @@
-"""Who takes part in a soak: a client that recalls, one that writes, one that forgets."""
+"""The processes of a soak: a client that recalls, one that writes, one that forgets."""
 
 import json
 import random
@@ -14,18 +14,18 @@ import numpy as np
 from client import Client
 from corpus import WORDS, questions, texts
 
-WRITTEN = "soak"  # ids of what is written begin like it
+WRITTEN = "soak"  # prefix of the ids of new memories
 RATE = 200  # memories written a second
-_SINGLY = 3  # written one by one, then what else is due in one request, and so on
+_SINGLY = 3  # written one by one, then the others that are due in one request
 _MOST = 1_000  # memories a request
 _FORGET_S = 0.1  # between two memories forgotten
-_EVERY_FORGOTTEN = 20  # of what is written, and of what was there
+_EVERY_FORGOTTEN = 20  # one in so many is forgotten, new or old
 _ASKED_FROM = 5_000  # memories that questions are taken from
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What all see: how many memories are acknowledged, and whether it is over."""
+    """The state that all see: the number of acknowledged memories, and the end flag."""
 
     acknowledged: "Synchronized[int]"
     is_over: "Synchronized[int]"
@@ -33,7 +33,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Done:
-    """A write or a forget: of which memory, from when to when; `problem` where it failed."""
+    """A write or a forget: its memory, start and end; `problem` is set if it failed."""
 
     id: str
     began: float
@@ -41,14 +41,14 @@ class Done:
     problem: str = ""
 
 
-_BEHIND = "not found by their words yet"  # what recall says while it indexes what was written
+_BEHIND = "not found by their words yet"  # in a notice of recall while it indexes new memories
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A recall: the memory it was about ("" for none in particular) and the ids it brought.
+    """A recall: the memory it was about ("" for none in particular) and the ids of its hits.
 
-    `is_behind`: it said that new memories are not indexed yet.
+    `is_behind` is True if it reported that new memories are not indexed yet.
     """
 
     about: str
@@ -64,13 +64,13 @@ _shared: Shared
 
 
 def share(shared: Shared) -> None:
-    """Take over what is shared; it reaches a process only as it starts."""
+    """Keep the shared state, which can be passed to a process only at its start."""
     global _shared
     _shared = shared
 
 
 def ticket(number: int) -> str:
-    """Return the beginning of a written memory: no other holds its number."""
+    """Return the beginning of a new memory, with a number of its own."""
     return f"Ticket {number * 104_729 + 17}"
 
 
@@ -80,7 +80,7 @@ def content(number: int) -> str:
 
 
 def recall(number: int, port: int, token: str, size: int) -> list[Asked]:
-    """Ask without a pause, for what was just written, for what was forgotten, and for anything."""
+    """Recall without a pause: new memories, forgotten ones, and any others."""
     chance = random.Random(number)
     corpus = list(islice(texts(size), _ASKED_FROM))
     anything = questions(corpus, 500, seed=number)
@@ -116,7 +116,7 @@ def _timed_recall(client: Client, about: str, query: str, mode: str) -> Asked:
     try:
         body = {"query": query, "mode": mode}
         while (answered := client.asked("POST", "/v1/recall", body))[0] == 503:
-            time.sleep(float(client.answered["Retry-After"]))  # too much was asked at once
+            time.sleep(float(client.answered["Retry-After"]))  # too many requests at once
             began = time.monotonic()
         status, reply = answered
     except OSError as error:
@@ -133,7 +133,7 @@ def _timed_recall(client: Client, about: str, query: str, mode: str) -> Asked:
 
 
 def write(port: int, token: str) -> list[Done]:
-    """Write RATE memories a second, some one by one and the others as many at once as are due."""
+    """Write RATE memories a second, some one by one and the others that are due in one request."""
     client = Client(port, token)
     writes: list[Done] = []
     start = time.monotonic()
@@ -168,7 +168,7 @@ def _written(client: Client, first: int, count: int) -> list[Done]:
 
 
 def forget(home: Path, size: int) -> list[Done]:
-    """Forget, from outside the server, some of what is written and some of what was there."""
+    """Forget some new and some old memories, from outside the server."""
     from store.home import tenant as tenants
     from store.log.commands import forget as forgotten
     from store.log.event_log import EventLog

@@ -1,19 +1,19 @@
 """
-Stories: does a memory that nobody feeds by hand serve the next session?
+Stories: does a memory that is fed by hooks alone serve the next session?
 
     python tests/bench/stories.py [--only NAME] [--crowd] [--days 60] [--embedder NAME] [--show]
     python tests/bench/stories.py --ablation
 
-Twelve made-up projects (tests/data/stories) are lived through by the hook events of Claude Code,
-three sessions each, whose agent never calls a tool of the memory; the nightly jobs and a build run
-between them. Then each probe is the first prompt of a session of its own, and what counts is the
-text put before the model: the brief, and the block of the prompt. In a crowd, the project had the
-sessions of all the other stories before; with `--days N` it has N ordinary ones between and after
-its own, and eight rules are laid down on some of them, with a deed each that they are about.
+Twelve made-up projects (tests/data/stories) are replayed as hook events of Claude Code, three
+sessions each; the agent never calls a tool of the memory, and the nightly jobs and a build run
+between sessions. Then each probe is the first prompt of a session of its own, judged by the text
+put before the model: the brief, and the block of the prompt. With `--crowd` the project has the
+sessions of all the other stories before its own; with `--days N` it has N ordinary ones between and
+after its own, in some of which the user lays down eight rules, with a probe for each rule's deed.
 
-served: an alternative of what the probe needs stands in it whole. noise: a prompt of small talk, or
-about nothing of the project, brought a block. spoke: so did one about work of which the memory
-knows nothing. beside: notes of blocks that hold nothing needed. An ablation tells the same with one
+served: the text has all words of one of the probe's alternatives. noise: a prompt of small talk, or
+about nothing of the project, got a block. spoke: a prompt about work unknown to the memory got a
+block. beside: notes in blocks without any needed word. An ablation prints the same figures with one
 part of the product taken away at a time.
 """
 
@@ -66,13 +66,13 @@ PARTS = {
     "bar": "the best two hits are said at every prompt",
 }
 
-# what `speaking.features` takes
+# the arguments of `speaking.features`
 Asked = tuple[View, str, Reading, Sequence[Hit], Mapping[str, Bearing]]
 
 
 @dataclass(frozen=True)
 class Served:
-    """What one probe was given."""
+    """A probe, and the brief and block it was given."""
 
     id: str
     kind: str
@@ -106,7 +106,7 @@ def touches(text: str, needs: Sequence[Sequence[str]]) -> bool:
 
 
 def plain(block: str) -> str:
-    """Return a block as a model reads it: JSON's escapes taken back."""
+    """Return a block as a model reads it, with JSON's escapes decoded."""
     lines = []
     for line in block.splitlines():
         if line.startswith("{"):
@@ -118,7 +118,7 @@ def plain(block: str) -> str:
 
 @dataclass
 class World:
-    """A developer's machine: a home, a repository, and an agent whose hooks tell what it does."""
+    """A developer's machine: a home, a repository, and an agent whose hooks report its actions."""
 
     settings: Settings
     folder: Path
@@ -138,7 +138,7 @@ class World:
             tenants.close()
 
     def tell(self, hooks: Hooks, session: str, name: str, **more: Any) -> str:
-        """Tell an event; return what is put before the model."""
+        """Send an event to the hooks; return the text put before the model."""
         payload = {"session_id": session, "cwd": str(self.folder), "hook_event_name": name, **more}
         reply = hooks.answer(HOSTS["claude-code"], payload) or {}
         return str(reply.get("hookSpecificOutput", {}).get("additionalContext", ""))
@@ -202,7 +202,7 @@ class World:
 
 @contextmanager
 def listening(questions: list[Asked], *, without: str = "") -> Iterator[None]:
-    """Keep what the hook asks `speaking` about each prompt."""
+    """Collect the arguments of the hook's call to `speaking` for each prompt."""
     usual = speaking.score_hits
 
     def weighed(
@@ -239,11 +239,11 @@ def told(
     without: str = "",
     nights: int = 1,
 ) -> Iterator[Served]:
-    """Live through a story; yield what each of its probes is given.
+    """Replay a story; yield the brief and block of each of its probes.
 
-    The project had the sessions in `background`, a folder of transcripts, and of the `crowd`
-    before. `without` is what is taken away, one of PARTS. A build comes after so many sessions as
-    `nights` says, and after the last.
+    Before, the project has the sessions in `background`, a folder of transcripts, and those of the
+    `crowd`. `without` is the part taken away, one of PARTS. The nightly jobs and a build run after
+    every `nights` sessions, and after the last.
     """
     with tempfile.TemporaryDirectory(prefix="mnemolog-story-") as name:
         home, folder = Path(name) / "home", Path(name) / story["name"]
@@ -291,11 +291,11 @@ def stories(only: str = "", folder: Path = STORIES) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Figures:
-    """What all probes together were given; the medians are of what was not empty, in bytes."""
+    """The figures of all probes together; the medians are of the non-empty texts, in bytes."""
 
     served: tuple[int, int]  # of the probes that need something
-    noise: tuple[int, int]  # of those that nothing should be said to
-    idle: tuple[int, int]  # of those that ask about what the memory knows nothing of
+    noise: tuple[int, int]  # of those that should get no block
+    idle: tuple[int, int]  # of those about work unknown to the memory
     beside: tuple[int, int]  # of the notes
     brief: float
     block: float
@@ -341,7 +341,7 @@ def _share(of: tuple[int, int]) -> str:
 
 
 def ablation(lived: Callable[..., list[Served]]) -> None:
-    """Print what the probes are given without each part, a row of a table a part."""
+    """Print a table of the figures without each part, one row a part."""
     print("| without | served | noise | beside | brief, block, bytes |\n|---|---|---|---|---|")
     whole = lived()
     _row("nothing is taken away", whole)

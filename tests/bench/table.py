@@ -1,4 +1,4 @@
-"""The table: a row for what was measured and of whom, a column for each size, ratios beside."""
+"""The table: a row for each measure and program, a column for each size, with ratios."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from growth import exponent, series
 
 
 def markdown(figures: Sequence[Figure]) -> str:
-    """Return the table; "12x" is how many times as much as ours, "size^1" how it grows."""
+    """Return the table; "12x" is a multiple of ours, "size^1" the growth."""
     sizes = sorted({figure.size for figure in figures})
     ours = {(figure.what, figure.size): figure.value for figure in figures if figure.who == OURS}
     heads = ["what", "whose", *(f"{size:,}" for size in sizes), "grows as"]
@@ -37,7 +37,7 @@ def _cell(figure: Figure | None, ours: float | None) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """Return a value with three digits that count; what has no unit is a count itself."""
+    """Return a value with three significant digits and its unit, or as a count if it has none."""
     if not unit:
         return f"{value:,.0f}"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3

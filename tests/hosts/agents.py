@@ -1,4 +1,4 @@
-"""The agents as a user runs them: the real programs, told where the model's API of the test is."""
+"""The agents as a user runs them: the real programs, configured with the test's model API."""
 
 import json
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from hosts.mock_models import JSON
 
 
 class Ask(Protocol):
-    """Give a prompt to an agent: all of a run without a person.
+    """Give a prompt to an agent: a whole run without a person.
 
-    `after` is the session that is taken up again; without `servers` no MCP server is started.
+    `after` is the session to resume; without `servers` no MCP server is started.
     """
 
     def __call__(
@@ -29,12 +29,12 @@ class Ask(Protocol):
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent. `set_up` writes the settings its user had before; `shell` is its tool for it, and
-    `tool` what it calls a tool of ours.
+    """An agent. `set_up` writes its user's earlier settings; `shell` makes a call of its shell
+    tool, and `tool` is its name pattern for our tools.
 
-    `files` are the settings that connect edits, from the home folder. `tells` is whether its hooks
-    tell a command that failed from one that passed, `keeps` whether its history holds what we said;
-    `enforces` are the decisions about a tool that it takes.
+    `files` are the settings that connect edits, relative to the home folder. `tells`: its hooks
+    distinguish failed from passed commands. `keeps`: its history contains our blocks. `enforces`:
+    the decisions about a tool that it obeys.
     """
 
     host: str
@@ -64,7 +64,7 @@ def _settle_claude(desk: Desk) -> None:
 
 
 def meet_claude(desk: Desk) -> None:
-    """Answer what Claude Code asks in a terminal when it is started for the first time."""
+    """Answer Claude Code's questions at its first start in a terminal."""
     environ = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": [claude_environ(desk)["ANTHROPIC_API_KEY"]]},
@@ -113,7 +113,7 @@ trust_level = "trusted"
     )
 
 
-# what a person says yes to once is said here, as nobody sits before `codex exec`
+# confirmations of a person, given here as `codex exec` runs without one
 TRUSTING = "--dangerously-bypass-hook-trust"
 UNGUARDED = "--dangerously-bypass-approvals-and-sandbox"
 
@@ -151,7 +151,7 @@ def _ask_gemini(
 ) -> Done:
     again = ("--resume", after) if after else ()
     none = () if servers else ("--allowed-mcp-server-names", "none")
-    # a model that is named is not chosen by a request of its own
+    # naming the model avoids a request that chooses one
     words = ("gemini", "-p", prompt, "--output-format", "stream-json", "-m", "gemini-2.5-flash")
     return desk.run(*words, "--yolo", *again, *none, *options, cwd=cwd, **gemini_environ(desk))
 
@@ -177,11 +177,11 @@ def _settle_opencode(desk: Desk) -> None:
 }}
 """
     )
-    # it waits for a package that plugins may use, and looks for it here first
+    # it waits for a package of its plugins, and looks for it here first
     (folder / "node_modules").mkdir()
     lock = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "1.18.33"}}}}
     (folder / "package-lock.json").write_text(json.dumps(lock))
-    # the first start makes its database, which several at once cannot
+    # the first start makes its database, which concurrent starts cannot
     desk.run("opencode", "session", "list", **_OFFLINE)
 
 
@@ -217,7 +217,7 @@ def _ask_copilot(
     after: str = "",
     servers: bool = True,
 ) -> Done:
-    """It asks the provider that is named, and no service of GitHub's."""
+    """Give a prompt to Copilot; it asks the named provider, and no service of GitHub's."""
     provider = {
         "COPILOT_PROVIDER_TYPE": "anthropic",
         "COPILOT_PROVIDER_BASE_URL": f"http://127.0.0.1:{desk.models.port}",

@@ -1,4 +1,4 @@
-"""What the tests with real agents share. `make hosts` installs the programs and runs them."""
+"""Fixtures of the tests with real agents. `make hosts` installs the programs and runs the tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from hosts.mock_models import Models
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    """A user's machine; what was started there is ended."""
+    """A user's machine; its processes end with the test."""
     if not PROGRAMS.is_dir():
         pytest.skip("the agents are not installed: run `make hosts`")
     folder = tmp_path / "user"
@@ -24,7 +24,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.host)
 def settled(request: pytest.FixtureRequest, desk: Desk) -> Agent:
-    """An agent with settings of its user's."""
+    """An agent with its user's settings."""
     chosen: Agent = request.param
     chosen.set_up(desk)
     return chosen

@@ -1,8 +1,8 @@
 """
 A user's machine for the tests: a home folder of its own, repositories in it, a memory, the agents.
 
-Nothing of whoever runs the tests is seen: the environment is made from nothing, the model's API is
-ours on loopback, and whatever else a program would like to reach goes to a proxy that is not there.
+Nothing of the developer's own machine is visible: the environment starts empty, the model's API is
+ours on loopback, and all other requests go to a proxy that does not exist.
 """
 
 import json
@@ -39,7 +39,7 @@ _BLOCK = re.compile(re.escape(OPENING) + ".*?" + re.escape(CLOSING), re.DOTALL)
 
 @dataclass(frozen=True)
 class Done:
-    """How a program's run ended."""
+    """The result of a program's run."""
 
     code: int
     out: str
@@ -47,7 +47,7 @@ class Done:
 
     @property
     def said(self) -> list[JSON]:
-        """What it printed as lines of JSON."""
+        """The JSON lines of the output."""
         return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
 
 
@@ -57,7 +57,7 @@ class Desk:
 
     folder: Path
     models: Models
-    variables: dict[str, str] = field(default_factory=dict)  # that the user set besides
+    variables: dict[str, str] = field(default_factory=dict)  # more, set by the user
 
     @classmethod
     def at(cls, folder: Path, models: Models) -> "Desk":
@@ -68,11 +68,11 @@ class Desk:
 
     @property
     def memory(self) -> Path:
-        """The home of our memory, where it lies without anybody having said so."""
+        """The default home of our memory."""
         return Path(home_of(self.environ()).replace("~", str(self.folder), 1))
 
     def choose(self, **settings: int | str) -> None:
-        """Add to our settings, as a user writes them."""
+        """Append to our settings, as a user would."""
         with open(self.memory / "config.toml", "a", opener=_private) as file:
             file.writelines(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
 
@@ -84,7 +84,7 @@ class Desk:
         return folder
 
     def program(self, name: str, does: str) -> None:
-        """Put a program of ours before those of the machine."""
+        """Put a program of ours first on the PATH."""
         file = self.folder / "bin" / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"#!/bin/sh\n{does}\n")
@@ -103,7 +103,7 @@ class Desk:
         }
 
     def mnemolog(self, *words: str, cwd: Path | None = None) -> str:
-        """Run a command of ours to its end, which must be a good one; return what it prints."""
+        """Run a command of ours, which must succeed; return its output."""
         command = [sys.executable, "-P", "-m", "serve.cli", *words]
         environ = self.environ(PYTHONPATH=str(ROOT))
         completed = run(command, environ, cwd or self.repository())
@@ -115,7 +115,7 @@ class Desk:
         return json.loads(self.mnemolog("record", text, *words, "--json", cwd=cwd))["id"]
 
     def fill(self, count: int = 60) -> None:
-        """Record memories about other things, so that the words of a test's own are not common."""
+        """Record memories about other things, so that a test's own words stay rare."""
         notes = [{"text": f"Meter m{n:03} of the depot reads {n * 7919}"} for n in range(count)]
         file = self.folder / "others.jsonl"
         file.write_text("".join(json.dumps(note) + "\n" for note in notes))
@@ -128,24 +128,24 @@ class Desk:
 
     def events(self, session: str, kind: type) -> list[Event]:
         """Return a session's events of one kind from the log; the server ends for it."""
-        self.mnemolog("stop")  # what it gathered is written then
+        self.mnemolog("stop")  # it writes its buffered events then
         with EventLog(tenant.tenant(self.memory).log) as log:
             return [event for event in log.session_events(session) if isinstance(event.body, kind)]
 
     @property
     def server(self) -> object:
-        """The server that runs here, None where none does."""
+        """The server that runs here, or None."""
         return live_server(Settings(self.memory))
 
     def end(self) -> None:
-        """End the server that the agents started, and one that a last hook starts after it."""
+        """End the server that the agents started, and another that a last hook may start."""
         background.end(self.memory)
         time.sleep(0.7)
         background.end(self.memory)
 
 
 def run(command: list[str], environ: Mapping[str, str], cwd: Path) -> Done:
-    """Run a program and what it starts; all of it is ended where it takes too long."""
+    """Run a program; kill it and its children if it takes too long."""
     process = subprocess.Popen(
         command,
         env=environ,
@@ -166,7 +166,7 @@ def run(command: list[str], environ: Mapping[str, str], cwd: Path) -> Done:
 
 
 def blocks(request: JSON) -> list[str]:
-    """Return the blocks of ours that stand in what a model is asked, in order."""
+    """Return our blocks in a model's request, in order."""
     return [block for _, text in parts(request) for block in _BLOCK.findall(text)]
 
 

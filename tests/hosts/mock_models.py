@@ -1,10 +1,10 @@
 """
-A model API on loopback that says what a test wrote: Anthropic's Messages, OpenAI's Responses and
-Gemini's generateContent.
+A model API on loopback that answers from a test's script: Anthropic's Messages, OpenAI's Responses
+and Gemini's generateContent.
 
-It answers as a stream, as the agents ask for it, and keeps every request. A script is the tools
-that are to be used, one after the other, and the words that end the turn; how far it is follows
-from the results that stand in the request, so that any number of sessions may run at once.
+It answers as a stream, as the agents expect, and keeps every request. A script is a list of tools
+to use, in order, and the words that end the turn; its position follows from the tool results in the
+request, so that any number of sessions may run at once.
 https://docs.anthropic.com/en/api/messages-streaming,
 https://platform.openai.com/docs/api-reference/responses-streaming,
 https://ai.google.dev/api/generate-content.
@@ -22,9 +22,9 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Script:
-    """What the model does with every prompt: `tools` are names and arguments.
+    """The model's answer to every prompt: `tools` are names and arguments.
 
-    `tokens` is how long it says a request was that it answers with the last words.
+    `tokens` is the reported size of a request that is answered with the last words.
     """
 
     tools: tuple[tuple[str, JSON], ...] = ()
@@ -34,16 +34,16 @@ class Script:
 
 @dataclass
 class Models:
-    """The running API; `requests` are the bodies it was sent for a turn, oldest first."""
+    """The running API; `requests` are the bodies of a turn's requests, oldest first."""
 
     script: Script = field(default_factory=Script)
     requests: list[JSON] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)  # what else was asked for
+    others: list[str] = field(default_factory=list)  # all other requests
     bare: list[JSON] = field(default_factory=list)  # bodies that offer no tools
     says: str = "a title"  # the answer to those
     tokens: JSON = field(default_factory=dict)  # of a login that is renewed
-    ending: str = "end_turn"  # and why it ends there, as Anthropic's API calls it
-    meanwhile: Callable[[], object] = lambda: None  # what happens while the model thinks
+    ending: str = "end_turn"  # the stop reason of the end, in Anthropic's terms
+    meanwhile: Callable[[], object] = lambda: None  # called while the model thinks
 
     def __enter__(self) -> "Models":
         models = self
@@ -85,7 +85,7 @@ def _items(body: JSON) -> list[JSON]:
 def _texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
-    elif isinstance(content, dict):  # of Gemini: an instruction, or what a tool gave
+    elif isinstance(content, dict):  # of Gemini: an instruction, or a tool's result
         yield from _texts(content.get("parts") or content.get("output"))
     for block in content if isinstance(content, list) else ():
         if isinstance(block.get("text"), str):
@@ -104,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.told.others.append(f"GET {self.path}")
-        if self.headers.get("Upgrade"):  # Codex would rather have a WebSocket
+        if self.headers.get("Upgrade"):  # Codex prefers a WebSocket
             self.protocol_version = "HTTP/1.1"
             self.send_error(426)
             return
@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({"input_tokens": 10, **self.told.tokens})
 
     def _next(self, body: JSON) -> tuple[str, JSON] | str:
-        """Return the tool that is to be used next, or the words that end the turn."""
+        """Return the next tool to use, or the words that end the turn."""
         if not body.get("tools"):
             self.told.bare.append(body)
             self.told.meanwhile()
@@ -190,7 +190,7 @@ def _results(item: JSON) -> int:
 
 def _messages(body: JSON, step: tuple[str, JSON] | str, ending: str) -> Iterator[JSON]:
     usage = {"input_tokens": 10, "output_tokens": 5}
-    # a session that is resumed puts messages of one id together
+    # a resumed session merges messages with the same id
     id_ = f"msg_{len(json.dumps(body))}"
     start = {"id": id_, "type": "message", "role": "assistant", "content": []}
     start |= {"model": body.get("model", "mock"), "usage": usage}
@@ -220,7 +220,7 @@ def _responses(body: JSON, step: tuple[str, JSON] | str, tokens: int) -> Iterato
         name = f"call_{len(json.dumps(body))}"
         item = {"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": step[0]}
         item["arguments"] = json.dumps(step[1])
-        if step[0].startswith("mcp__"):  # tools of a server stand in a namespace of their own
+        if step[0].startswith("mcp__"):  # a server's tools have a namespace of their own
             item["namespace"], _, item["name"] = step[0].rpartition("__")
         if set(step[1]) == {"input"}:  # a tool that takes plain text
             item = {"type": "custom_tool_call", "id": f"ctc_{name}", "call_id": name}

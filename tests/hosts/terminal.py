@@ -1,4 +1,4 @@
-"""A terminal in which a test sits before a program: what it shows, and keys for it."""
+"""A terminal for a program under test: its screen and its keys."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 _STEERING = re.compile(
     rb"\x1b\[[0-9;?<>=]*[a-zA-Z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]|\x1b."
 )
-# what a program asks its terminal, and what one answers: without it some do not start
+# queries to a terminal, and its answers: without these some programs do not start
 _ASKED = {
     b"\x1b[6n": b"\x1b[1;1R",
     b"\x1b[c": b"\x1b[?1;2c",
@@ -21,10 +21,10 @@ _ASKED = {
 
 
 class Terminal:
-    """A program in a terminal of its own; it is ended when the test is done with it."""
+    """A program in its own terminal; it is killed at the end of the test."""
 
     def __init__(self, command: list[str], environ: Mapping[str, str], cwd: Path) -> None:
-        import pty  # neither is there on Windows
+        import pty  # missing on Windows
         import termios
 
         self._shown = b""
@@ -54,7 +54,7 @@ class Terminal:
         return " ".join(_STEERING.sub(b" ", self._shown).decode(errors="replace").split())
 
     def press(self, key: str, until: Callable[[], bool], timeout_s: float = 30) -> None:
-        """Press a key until something holds: a program that just began may not heed it yet."""
+        """Press a key until a condition holds: a program that just started may ignore it."""
         deadline = time.monotonic() + timeout_s
         while not until():
             assert time.monotonic() < deadline, f"{key!r} changed nothing: {self.shown[-2000:]}"
@@ -62,17 +62,17 @@ class Terminal:
             self._look(0.5)
 
     def type(self, words: str) -> None:
-        """Type some words, and wait until they stand on the screen."""
+        """Type some words, and wait until they are on the screen."""
         os.write(self._pipe, words.encode())
         self.until(words.split()[-1])
 
     def _look(self, for_s: float) -> None:
-        """Read what the program shows in some time, and answer what it asks its terminal."""
+        """Read the program's output for some time, and answer its terminal queries."""
         end = time.monotonic() + for_s
         while select.select([self._pipe], [], [], max(0.0, end - time.monotonic()))[0]:
             try:
                 part = os.read(self._pipe, 1 << 16)
-            except OSError:  # Linux says so where the program has ended
+            except OSError:  # Linux raises this once the program has ended
                 raise AssertionError(f"it ended: {self.shown[-2000:]}") from None
             for question, answer in _ASKED.items():
                 if question in part:

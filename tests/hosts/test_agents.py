@@ -1,4 +1,4 @@
-"""What a user of any agent has of the memory: the real programs, and what reaches the model."""
+"""The memory for a user of any agent: the real programs, and the context that reaches the model."""
 
 import json
 import re
@@ -204,7 +204,7 @@ def test_a_command_that_a_rule_of_the_users_forbids_does_not_run_where_it_is_enf
     assert agent.ask(desk, "go on with what you were doing").code == 0
     ran = (desk.folder / "ran").exists()
     assert ran == (decision not in agent.enforces)
-    if decision == "deny" and not ran:  # the model is told why, each time, and goes on
+    if decision == "deny" and not ran:  # the model gets the reason, each time, and goes on
         last = json.dumps(desk.models.requests[-1], ensure_ascii=False)
         assert last.count(f"the user's own rule: “{RULE}”") == 2
         assert "FINAL-ANSWER" in desk.models.script.text
@@ -216,7 +216,7 @@ def test_disconnected_after_use_what_was_there_before_is_left(desk: Desk, settle
     settled.ask(desk, "hello!")
     desk.mnemolog("disconnect", settled.host, "--yes")
     after = _files(desk, settled)
-    written = after.pop(".claude.json", "{}")  # what Claude Code keeps of itself
+    written = after.pop(".claude.json", "{}")  # Claude Code's own state
     assert after == before
     assert "mnemolog" not in written
 

@@ -29,7 +29,7 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     assert FACT in texts[-1]
     stages = [event.body.stage for event in desk.events(session, SessionTold)]
     ended = ["stopped", "ended"]
-    compacted = ["resumed", "compacted", "compacted", "ended"]  # as it starts anew, its summary
+    compacted = ["resumed", "compacted", "compacted", "ended"]  # the new start and its summary
     assert stages == ["started", *ended, *compacted, "resumed", *ended]
     assert [event.body.prompt for event in desk.events(session, Prompted)] == [ASKED, ASKED]
 
@@ -77,7 +77,7 @@ def test_the_plugin_alone_brings_the_memory(desk: Desk, market: str) -> None:
     desk.mnemolog("start")
     folder = desk.folder / "plugin"
     desk.mnemolog("plugin", str(folder), *(() if market == "mnemolog-local" else ("--portable",)))
-    for name in ("mnemolog", "mnemolog-hook"):  # all that the portable one names
+    for name in ("mnemolog", "mnemolog-hook"):  # the programs that the portable plugin names
         desk.program(name, f'exec {Path(sys.executable).with_name(name)} "$@"')
     environ = claude_environ(desk)
     for words in (

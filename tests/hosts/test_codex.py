@@ -1,4 +1,4 @@
-"""Codex alone: hooks that nobody trusts yet, and what it writes into its settings meanwhile."""
+"""Codex alone: untrusted hooks, and its own changes to its settings."""
 
 from hosts.agents import UNGUARDED, Agent
 from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
@@ -26,9 +26,9 @@ def test_hooks_that_nobody_trusts_are_skipped_and_doctor_says_so(desk: Desk, cod
 
 
 def trust(desk: Desk, prompt: str = "") -> None:
-    """Start Codex as a person does, say yes to what it asks of hooks it does not know, and go on.
+    """Start Codex as a person does, trust all unknown hooks, and go on.
 
-    Without the server of its own that it would leave behind.
+    `--no-daemon` avoids the server that it would leave behind.
     """
     command = [str(PROGRAMS / "codex"), "--no-daemon"]
     with Terminal(command, desk.environ(), desk.repository()) as terminal:

@@ -1,4 +1,4 @@
-"""Gemini CLI alone: what it writes around a tool's output, and its dialog before a tool."""
+"""Gemini CLI alone: its text around a tool's output, and its dialog before a tool."""
 
 import pytest
 from hosts.agents import GEMINI, Agent, gemini_environ

@@ -1,8 +1,8 @@
 """
-Jobs that ask Claude Code and Codex as a model: the real programs, and what they send and leave.
+Jobs that use Claude Code and Codex as a model: the real programs, their requests and leftovers.
 
-The user of these tests connected both to the memory, and has rules, skills, hooks, MCP servers and
-a style of output of their own: nothing of it may reach a request.
+The user of these tests connected both to the memory, and has personal rules, skills, hooks, MCP
+servers and an output style: nothing of it may reach a request.
 """
 
 import base64
@@ -28,7 +28,7 @@ SCORE = '{"scores": [{"n": 1, "importance": 0.9}]}'
 
 @dataclass(frozen=True)
 class Case:
-    """A desk whose jobs ask one program; `agent` is what it is when its user works with it."""
+    """A desk whose jobs ask one program; `agent` is the same program as its user runs it."""
 
     desk: Desk
     agent: Agent
@@ -38,7 +38,7 @@ class Case:
         return self.agent.host
 
     def importance(self, *words: str) -> str:
-        """Run the job that asks a model how much one memory matters; return what it prints."""
+        """Run the job that asks a model for one memory's importance; return its output."""
         return self.desk.mnemolog("importance", *words)
 
     @property
@@ -54,7 +54,7 @@ class Case:
 
 
 def use(desk: Desk, agent: Agent) -> Case:
-    """Return a desk whose jobs ask an agent that its user has furnished and connected."""
+    """Return a desk whose jobs ask an agent that its user has set up and connected."""
     for name in ("claude", "codex"):
         (desk.folder / "bin").mkdir(exist_ok=True)
         (desk.folder / "bin" / name).symlink_to(PROGRAMS / name)
@@ -71,7 +71,7 @@ def use(desk: Desk, agent: Agent) -> Case:
 
 
 def furnish_claude(desk: Desk) -> None:
-    """The login is where only the user's settings say: a helper, and a server of their own."""
+    """Put the login into the user's settings alone: a helper, and a server of their own."""
     folder = desk.folder / ".claude"
     settings = json.loads((folder / "settings.json").read_text())
     ran = {"type": "command", "command": f"touch {desk.folder}/{MARK}"}
@@ -177,7 +177,7 @@ def test_no_transcript_is_left_and_none_is_there_to_import(case: Case) -> None:
 
 
 def _files_with(text: bytes, desk: Desk) -> Iterator[Path]:
-    """Yield the files that hold a text, but for the memory's own."""
+    """Yield the files that contain a text, except the memory's own."""
     for path in desk.folder.rglob("*"):
         if path.is_file() and not path.is_relative_to(desk.memory) and text in path.read_bytes():
             yield path
@@ -239,7 +239,7 @@ def test_without_a_login_nothing_is_sent_and_the_cure_is_named(case: Case) -> No
         settings.write_text(json.dumps(stored))
     config = case.desk.folder / ".codex" / "config.toml"
     if config.exists():
-        config.write_text('model = "mock-model"\n')  # of the server that a login is for
+        config.write_text('model = "mock-model"\n')  # the default server, which needs a login
     case.importance()
     (call,) = case.calls
     assert call.error is not None
@@ -267,7 +267,7 @@ def test_a_login_that_codex_renews_stays_the_users(codex: Case) -> None:
 
 
 def token(expires: int) -> str:
-    """Return a token as OpenAI's login gives them; nobody signed it."""
+    """Return a token like those of OpenAI's login, with a fake signature."""
     plan = {"chatgpt_plan_type": "plus", "chatgpt_account_id": "a", "chatgpt_user_id": "u"}
     body = {"exp": expires, "email": "a@example.org", "https://api.openai.com/auth": plan}
     head, claims = (

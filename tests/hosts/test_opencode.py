@@ -1,4 +1,4 @@
-"""OpenCode alone: what its subagents are asked, and the end of a turn."""
+"""OpenCode alone: the prompts of its subagents, and the end of a turn."""
 
 import json
 

@@ -1,10 +1,9 @@
 """
-Stories of developers' days, lived through by the real agents: what the next session is given.
+Stories of developers' days, played by the real agents: the blocks that the next session gets.
 
-A turn's prompt goes to the agent, its tools are played by the API of the tests, its commands
-write what they wrote in the story. No agent calls a tool of the memory. Then a probe is the first
-prompt of a new session: `pytest -s` prints the blocks that reached the model, as docs/prompts.md
-shows them.
+A turn's prompt goes to the agent, the API of the tests plays its tools, its commands write their
+output in the story. No agent calls a tool of the memory. Then a probe is the first prompt of a new
+session: `pytest -s` prints the blocks that reached the model, as docs/prompts.md shows them.
 """
 
 import json
@@ -23,10 +22,10 @@ from store.text.frame import CLOSING, OPENING
 
 STORIES = Path(__file__).parents[1] / "data" / "stories"
 LIFE = Path(__file__).parents[1] / "data" / "ten_sessions.json"
-# as they are on any machine, and without harm in a scratch repository; all others are stood in for
+# the same on any machine, and harmless in a scratch repository; all others get a stand-in
 PLAIN = frozenset("cat echo grep head ls sort tail wc".split())
 LEFT_OUT = frozenset("bash chmod cp env git mv node python python3 rm sed sh sudo".split())
-# says what the story says that this very command wrote, the first time and the next
+# prints this command's output in the story, the first time and the next
 STAND_IN = """#!/usr/bin/env python3
 import json, os, sys
 answers = json.load(open({file!r}))
@@ -91,7 +90,7 @@ def test_the_tenth_session_of_a_life_is_told_what_holds_and_where_it_left_off(
 def _told_at_turns(
     desk: Desk, agent: Agent, name: str, turns: list[dict[str, Any]]
 ) -> Iterator[list[str]]:
-    """Live through the turns of one session; yield the blocks that were new at each."""
+    """Play the turns of one session; yield the new blocks of each."""
     after, before = "", set[str]()
     for turn in turns:
         tools = tuple(_played(desk, agent, name, turn["steps"]))
@@ -108,9 +107,7 @@ def _told_at_turns(
 def _played(
     desk: Desk, agent: Agent, name: str, steps: list[dict[str, Any]]
 ) -> Iterator[tuple[str, JSON]]:
-    """Yield the tools of a turn that can be used here: commands, and files written for the first
-    time.
-    """
+    """Yield a turn's tools that can be used here: commands, and the first write of each file."""
     for step in steps:
         if step["tool"] == "Bash":
             command = step["input"]["command"]
@@ -135,7 +132,7 @@ def _writes(agent: Agent, file: Path, path: str, text: str) -> tuple[str, JSON]:
 
 
 def _stand_in(desk: Desk, command: str, wrote: str, code: int) -> bool:
-    """Make programs that answer a command line as the story has it; return whether that can be."""
+    """Make programs that answer a command line as in the story; return True if that is possible."""
     try:
         parts = [shlex.split(part) for part in re.split(r"&&|\|\||[|;]", command)]
     except ValueError:  # a quoted bar or semicolon
@@ -156,7 +153,7 @@ def _stand_in(desk: Desk, command: str, wrote: str, code: int) -> bool:
             answers.write_text("{}")
         file.write_text(STAND_IN.format(file=str(answers)))
         file.chmod(0o755)
-    if commands:  # the last one writes what the story shows
+    if commands:  # the last one writes the story's output
         answers_ = json.loads(answers.read_text())
         title = f"{Path(commands[-1][0]).name} {' '.join(commands[-1][1:])}"
         answers_.setdefault(title, []).append([wrote, code])

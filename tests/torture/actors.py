@@ -1,4 +1,4 @@
-"""actors: who takes part in the long run, each a thread with a connection of its own."""
+"""actors: the participants of the long run, each a thread with a connection of its own."""
 
 import json
 import random
@@ -23,28 +23,28 @@ WORDS = tuple(
     "release sqlite arrow parser lint build budget socket header cursor backup restore merge "
     "review timeout region bucket".split()
 )
-HELD_S = 40.0  # a reader that does not let go; longer than three builds are apart is of no use
+HELD_S = 40.0  # a reader that holds on; more than the time of three builds is of no use
 
 
 @dataclass
 class Run:
-    """What all share: where to ask, what was acknowledged, what went wrong, and when it is over."""
+    """The shared state: the server, the acknowledged tickets, the faults and the run's end."""
 
     port: int
     token: str
     settings: Settings
     tenant: Tenant
-    first: int = 0  # the number of the first ticket: those before are another run's
+    first: int = 0  # the number of the first ticket: earlier ones are another run's
     is_over: threading.Event = field(default_factory=threading.Event)
     done: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     written: list[str] = field(default_factory=list)  # tickets, acknowledged
-    gone: set[str] = field(default_factory=set)  # tickets that were forgotten, or are about to be
+    gone: set[str] = field(default_factory=set)  # tickets that are or will soon be forgotten
 
     clients: list[Client] = field(default_factory=list)
 
     def client(self) -> Client:
-        """Return a connection of a thread's own; `close` ends them all."""
+        """Return a connection for one thread; `close` ends them all."""
         self.clients.append(Client(self.port, self.token))
         return self.clients[-1]
 
@@ -55,7 +55,7 @@ class Run:
     def ask(
         self, client: Client, title: str, method: str, path: str, body: object = None
     ) -> bytes | None:
-        """Ask, and count it; None where it was not answered well, which is counted too."""
+        """Ask, and count it; return None for an error, which is counted too."""
         try:
             while True:
                 status, answer = client.asked(method, path, body)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ Actor = Callable[[Run], None]
 
 
 def writes(run: Run) -> None:
-    """Write four memories a second, one by one, and now and then many in a batch or the queue."""
+    """Write four memories a second, one by one, and sometimes many in a batch and the queue."""
     client, chance = run.client(), random.Random(1)
     while not run.is_over.wait(0.25):
         ticket = f"T{(run.first + len(run.written)) * 7919 + 13}"
@@ -91,7 +91,7 @@ def writes(run: Run) -> None:
 
 
 def recalls(run: Run) -> None:
-    """Recall what was written, which must be found, and anything."""
+    """Recall written tickets, which must be found, and random words."""
     client, chance = run.client(), random.Random()
     while not run.is_over.wait(0.1):
         count = len(run.written)
@@ -134,7 +134,7 @@ def changes(run: Run) -> None:
 
 
 def hooks(run: Run) -> None:
-    """Be a host: sessions of some turns each, with what its model did."""
+    """Act as a host: sessions of some turns each, with the model's tool uses."""
     client, chance, number = run.client(), random.Random(3), 0
     while not run.is_over.is_set():
         number += 1
@@ -163,7 +163,7 @@ def _telling(
 
 
 def mcp(run: Run) -> None:
-    """Be an agent that asks by MCP."""
+    """Act as an agent that asks by MCP."""
     client, chance = run.client(), random.Random(4)
     client.headers |= {"Accept": "application/json, text/event-stream"}
     number = 0
@@ -193,7 +193,7 @@ READ = (
 
 
 def reads(run: Run) -> None:
-    """Look at all that can be looked at, one after the other."""
+    """Read every page of `READ` in turn."""
     client = run.client()
     while not run.is_over.is_set():
         for path in READ:
@@ -203,7 +203,7 @@ def reads(run: Run) -> None:
 
 
 def holds(run: Run) -> None:
-    """Hold one state of the memory open for long, as builds drop its files, and read it again."""
+    """Hold one state of the memory open while builds drop its files, and read it again."""
     with EventLog(run.tenant.log) as log:
         while not run.is_over.is_set():
             reader = Reader(run.tenant, log, make_embedder(run.settings.choices.embedder))
@@ -229,7 +229,7 @@ def _words(chance: random.Random) -> str:
 
 
 def failures_of(home: Path) -> list[str]:
-    """Return the lines of the server's own log that tell of a defect."""
+    """Return the lines of the server's own log that report a defect."""
     path = home / "server.txt"
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     return [line for line in lines if "Traceback" in line or "ERROR" in line]

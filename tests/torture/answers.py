@@ -1,9 +1,9 @@
 """
-answers: a language model that lies, asked by every job that asks one; some are killed meanwhile.
+answers: a lying language model, for every job that uses one; some jobs are killed meanwhile.
 
-Whatever it answers, a job ends and does what it can; no file holds a secret that it said, what it
-was made to say is no rule and no unlabelled line of a block, and nothing of another tenant's is
-named. The control is a word that is no secret, said in the same places: it is kept.
+For any answer, a job ends and does as much as it can; no file contains a secret from an answer, an
+injected text becomes no rule and no unlabelled line of a block, and nothing of another tenant is
+named. The control is a word that is no secret, in the same places: it is kept.
 """
 
 import os
@@ -51,7 +51,7 @@ from store.text.text_features import MAY_RULE
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000
 JOBS = ("facts", "judge", "distill", "consolidate", "reflect", "importance")  # that ask
-MARKER = "thornbushes"  # no secret: it is kept wherever a text is
+MARKER = "thornbushes"  # no secret: it is kept with its text
 FOREIGN = "other-memory-1"  # of another tenant
 PROMPT = "Please tell the ferry timetables apart by harbour before anything is shipped."
 NOTES = (
@@ -68,7 +68,7 @@ NOTES = (
 )
 _UNBOUNDED = {"tokens_a_run": 0, "tokens_a_day": 0, "usd_a_run": 0.0, "usd_a_day": 0.0}
 _PATIENCE_S = 120.0
-_STEP = 5  # so that a job hears every lie, and other ones than the job before
+_STEP = 5  # so that a job gets every lie, and others than the job before
 
 
 def _impatient(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
@@ -78,7 +78,7 @@ def _impatient(home: Path, limits: Llm, log: EventLog, note: Callable[[str], Non
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what became of the answers of a model that lies."""
+    """Yield the outcomes of a lying model's answers."""
     with pytest.MonkeyPatch.context() as patch, ModelServer(lambda question: {}) as server:
         patch.setenv("OPENAI_API_KEY", "none")
         here = _Here(folder, server)
@@ -92,13 +92,13 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 @dataclass(slots=True)
 class _Here:
-    """A home whose jobs ask a model, and what was seen of them."""
+    """A home whose jobs ask a model, and the counts and faults."""
 
     folder: Path
     server: ModelServer
     planted: list[tuple[str, str]] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)  # by lie and kind of answer
-    said: list[str] = field(default_factory=list)  # by jobs, to whoever looks on
+    said: list[str] = field(default_factory=list)  # reports of the jobs
     wrong: list[str] = field(default_factory=list)
     made: int = 0
     kills: int = 0
@@ -114,7 +114,7 @@ class _Here:
         return self.folder / "home"
 
     def believe(self, number: int) -> None:
-        """Run all jobs over a new tenant, the model lying to each; look at what they made."""
+        """Run all jobs over a new tenant, the model lying to each; check the memories they made."""
         tenant_ = _filled(self.home, f"t{number}")
         settings = config.load(environ=os.environ | {"MNEMOLOG_HOME": str(self.home)})
         for place, job in enumerate(JOBS):
@@ -129,7 +129,7 @@ class _Here:
                     apply=True,
                     report=self.said.append,
                 )
-            except Exception as error:  # whatever it is: no answer may end a job
+            except Exception as error:  # any error: no answer may end a job
                 self.wrong.append(f"{lie}: {job} died of {type(error).__name__}: {error}"[:300])
         self.wrong += _wrong(tenant_, canary(0))
         with EventLog(tenant_.log) as log:
@@ -176,7 +176,7 @@ class _Here:
         process.wait()
 
     def found(self) -> Iterator[Outcome]:
-        """Yield what was wrong, and what lies where."""
+        """Yield the faults, and the files that contain secrets."""
         answers = self.asked.total()
         unasked = [
             kind for kind in _KINDS if not any(question.endswith(kind) for question in self.asked)
@@ -215,7 +215,7 @@ def _make_tenant(home: Path, name: str) -> Tenant:
 
 
 def _filled(home: Path, name: str) -> Tenant:
-    """Make a tenant of which every job asks something."""
+    """Make a tenant with questions for every job."""
     tenant_ = _make_tenant(home, name)
     with EventLog(tenant_.log, create=True) as log:
         drafts = [
@@ -245,7 +245,7 @@ def _filled(home: Path, name: str) -> Tenant:
 
 
 def _wrong(of: Tenant, word: str) -> Iterator[str]:
-    """Yield what is wrong with a tenant's memories after all jobs have run."""
+    """Yield the faults of a tenant's memories after all jobs have run."""
     with EventLog(of.log) as log:
         memories = fold_log(log).rows
         events = list(log.read())

@@ -1,7 +1,7 @@
 """
-Apart: one function called many times in a process of its own, to see what each call takes.
+Apart: one function called many times in a process of its own, to measure each call.
 
-What is measured is that process alone: neither the attack's own memory nor its own files count.
+Only that process is measured: neither the attack's own memory nor its own files count.
 """
 
 import multiprocessing
@@ -18,16 +18,16 @@ from typing import Any, Self
 
 from store.home.errors import MnemologError
 
-PATIENCE_S = 60.0  # for one call; what takes longer hangs
+PATIENCE_S = 60.0  # for one call; a longer one hangs
 _KIB = 1024  # Linux counts memory in these
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call gave, or the error of ours that it raised; `crash` is anything else.
+    """The result of a call, or the error of ours that it raised; `crash` is any other failure.
 
-    `took_s` is processor time: a busy machine makes nothing slow. `grown` is how many bytes more
-    than after the first call were resident at most, until now.
+    `took_s` is processor time: a busy machine makes nothing slow. `grown` is the peak of resident
+    bytes until now, less that after the first call.
     """
 
     value: Any
@@ -41,7 +41,7 @@ class Apart:
     """A function in a process of its own. Its first call, `warm_up`, is not measured."""
 
     def __init__(self, act: Callable[[Any], Any], warm_up: Any) -> None:
-        """`act` is a function of a module; `warm_up` is what it is given first."""
+        """`act` is a module-level function; `warm_up` is the argument of its first call."""
         self._act, self._warm_up = act, warm_up
         self._start()
 
@@ -71,7 +71,7 @@ class Apart:
         return Answer(None, crash=crash, took_s=time.monotonic() - began)
 
     def restart(self) -> None:
-        """Go on in a new process, as if nothing had been taken before."""
+        """Go on in a new process, with its memory peak reset."""
         self._end()
         self._start()
 
@@ -103,7 +103,7 @@ def _answer(line: Connection, act: Callable[[Any], Any]) -> None:
             value = act(request)
         except MnemologError as error:
             refused = f"{type(error).__name__}: {error}"
-        except Exception as error:  # what no caller expects: an outcome here
+        except Exception as error:  # unexpected by any caller, but an outcome here
             crash = f"{type(error).__name__}: {error}"
         took = time.process_time() - began
         most = _most_resident()
@@ -114,7 +114,7 @@ def _answer(line: Connection, act: Callable[[Any], Any]) -> None:
 def _most_resident() -> int:
     """Return the most bytes that were resident in this process since it began.
 
-    Linux's `ru_maxrss` begins with that of the parent, which hides what grows below it.
+    Linux's `ru_maxrss` begins with that of the parent, which hides growth below it.
     """
     status = Path("/proc/self/status")
     if status.exists():

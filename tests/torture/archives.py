@@ -1,8 +1,8 @@
 """
-Backups that were damaged, forged or made to burst: each is restored whole, or refused and gone.
+Damaged and forged backups, and zip bombs: each is restored whole, or refused and gone.
 
-Whatever the file: nothing is written outside of the tenant that it is restored to, there is never
-half a tenant, the refusal is an error of ours, it takes seconds and little memory.
+For any file, nothing is written outside the restored tenant, there is never half a tenant, the
+refusal is an error of ours, and it takes seconds and little memory.
 """
 
 import random
@@ -45,7 +45,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _remember(home: Path, path: Path) -> str:
-    """Make a tenant of each thing that a backup may hold, and its backup; return its digest."""
+    """Make a tenant with each kind of content of a backup, and its backup; return its digest."""
     tenant = tenants.tenant(home)
     with EventLog(tenant.log, create=True) as log:
         old = [
@@ -69,7 +69,7 @@ def _remember(home: Path, path: Path) -> str:
 
 
 def _restore(arguments: tuple[str, str]) -> str:
-    """Restore a backup, in a process of its own; return the digest of what came of it."""
+    """Restore a backup, in a process of its own; return the digest of the restored tenant."""
     home, path = arguments
     shutil.rmtree(tenants.tenant(Path(home), _INTO).root, ignore_errors=True)
     backup.restore_backup(Settings(Path(home)), Path(path), _INTO, NOW, replace=False)
@@ -77,7 +77,7 @@ def _restore(arguments: tuple[str, str]) -> str:
 
 
 def _digest(home: Path, name: str) -> str:
-    """Return a digest of every event of a tenant, bodies that were put away among them."""
+    """Return a digest of all events of a tenant, including archived bodies."""
     total = sha256()
     with EventLog(tenants.find_tenant(home, name).log) as log:
         for event in log.read():
@@ -88,7 +88,7 @@ def _digest(home: Path, name: str) -> str:
 def _control(
     folder: Path, home: Path, path: Path, digest: str, whole: forging.Whole, apart: Apart
 ) -> Outcome:
-    """Say whether the harness would see a log that lost its last event, hashed and listed anew."""
+    """Return the control: the harness must see a wrong digest and a file written outside."""
     wrong = []
     if (problem := _restore_fault(folder, home, path, apart, digest)) is not None:
         raise AssertionError(f"the whole backup is refused: {problem}")
@@ -165,7 +165,7 @@ def _problem(folder: Path, home: Path, answer: Answer, digest: str) -> str | Non
 
 
 def _elsewhere(folder: Path, home: Path) -> list[str]:
-    """Return the paths in the folder outside of the expected tenants."""
+    """Return the paths in the folder outside the expected tenants."""
     ours = {"home", "outside", "whole.zip", "forged.zip", "bomb.zip"}
     strays = {path.name for path in folder.iterdir()} - ours
     strays |= {f"outside/{path.name}" for path in (folder / "outside").iterdir()}

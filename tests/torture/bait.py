@@ -1,9 +1,9 @@
 """
-bait: for a regular expression the texts that hurt it most, derived from its own parse tree.
+bait: the worst texts for a regular expression, derived from its own parse tree.
 
 A backtracking matcher is slow where a repeat can be entered at many places or divided in many ways
-and then fails: so each repeat's own characters many times over, what leads to it before, something
-that cannot follow behind; whole matches, and matches but for a character, side by side.
+and then fails: so each repeat's own characters many times, after its prefix and before a character
+that cannot follow; and whole matches, and matches with a wrong character, side by side.
 """
 
 import re
@@ -15,8 +15,8 @@ from re import _constants as codes
 from re import _parser as parser
 from typing import Any
 
-VARIANTS = 4  # of how a class or a choice is put into letters
-UNFIT = "\x00"  # nearly no pattern knows it
+VARIANTS = 4  # of the letters chosen for a class or a branch
+UNFIT = "\x00"  # hardly any pattern matches it
 COMMON = ("a", " ", "\n", "0", '"', "/", ".", "-", "a ", "a.", "Aa1_", "\t\n", "=", "\\", "{[(<")
 _CATEGORIES = {
     codes.CATEGORY_DIGIT: "0173",
@@ -27,14 +27,14 @@ _CATEGORIES = {
     codes.CATEGORY_NOT_WORD: " -./",
 }
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
-_MOST = 20  # repeats of a pattern's that are bounded lower than that cost nothing
+_MOST = 20  # a pattern's repeats with a lower bound than this cost nothing
 
 Tree = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Bait:
-    """A text of any length: `before`, `again` as often as fits, `behind`."""
+    """A text of any length: `before`, `again` as often as it fits, `behind`."""
 
     before: str
     again: str
@@ -46,7 +46,7 @@ class Bait:
 
 
 def baits(pattern: re.Pattern[Any], most: int) -> list[Bait]:
-    """Return up to `most` different baits for a pattern, what is its own before what is common."""
+    """Return up to `most` different baits for a pattern, its own before the common ones."""
     own = _turns([list(_of(pattern, variant)) for variant in range(VARIANTS)])
     every = dict.fromkeys((*own, *(Bait("", again) for again in COMMON)))
     fit = [bait for bait in every if bait.again]
@@ -83,7 +83,7 @@ def _parsed(pattern: str | bytes, flags: int) -> Tree:
 
 
 def _pumps(tree: Tree, before: str, variant: int) -> Iterator[tuple[str, str]]:
-    """Yield what leads to each long repeat of a pattern, and what it repeats."""
+    """Yield the prefix of each long repeat of a pattern, and its repeated text."""
     text = before
     for op, argument in tree:
         for inner in _inner(op, argument):
@@ -108,7 +108,7 @@ def _inner(op: Any, argument: Any) -> Iterator[Tree]:
 
 
 def _sample(tree: Tree, variant: int) -> str:
-    """Return a text that a tree nearly always matches: what looks around is passed over."""
+    """Return a text that a tree nearly always matches: lookarounds are skipped."""
     return "".join(_piece(op, argument, variant) for op, argument in tree)
 
 
@@ -130,7 +130,7 @@ def _piece(op: Any, argument: Any, variant: int) -> str:
     if op in _REPEATS:
         least, most, inner = argument
         return _sample(inner, variant) * min(max(least, 1), most, 200)
-    return ""  # anchors, what looks around, references
+    return ""  # anchors, lookarounds, references
 
 
 def _one_of(tree: Tree, variant: int) -> str:
@@ -151,6 +151,6 @@ def _letters(code: tuple[Any, Any]) -> str:
 
 
 def _other(not_these: set[str], variant: int) -> str:
-    """Return a character outside of some."""
+    """Return a character that is not among some."""
     fit = [letter for letter in "a ./-1\t\n\"'Zé中" if letter not in not_these]
     return fit[variant % len(fit)] if fit else UNFIT

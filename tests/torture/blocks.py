@@ -1,6 +1,4 @@
-"""
-Blocks: how whoever knows only the frame reads what is put before a model, and what it may not hold.
-"""
+"""Blocks: a reader of a model's context that knows only the frame, and the forbidden characters."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +14,7 @@ HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202
 
 
 def items(text: str) -> list[dict[str, Any]]:
-    """Return the notes of all blocks in a text, read by who knows only the frame's two lines."""
+    """Return the notes of all blocks in a text, found by the frame's two lines alone."""
     problems = []
     for part in text.split(OPENING)[1:]:
         for line in part.partition(CLOSING)[0].split("\n"):
@@ -26,14 +24,15 @@ def items(text: str) -> list[dict[str, Any]]:
 
 
 def is_turn(note: Mapping[str, Any]) -> bool:
-    """Return true if a note of a block is an episode, which names its speakers."""
+    """Return True if a note of a block is an episode, which names its speakers."""
     return "user_asked" in note and "rule" not in note
 
 
 def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
-    """Return whether what a job made is trusted more than the least of its sources.
+    """Return True if a job's memory has more trust than its least trusted source.
 
-    An episode has the id of its prompt, and that is meant: what tools wrote has ids of its own.
+    Episodes are ignored: an episode's id stands for its prompt, and tool outputs have their own
+    ids.
     """
     memories_ = [memories[id_] for id_ in made.source_ids if id_ in memories]
     sources = [memory for memory in memories_ if memory.kind != EPISODE]

@@ -1,8 +1,8 @@
 """
-callers: processes that write, tell of hooks and recall as fast as they are answered.
+callers: processes that write, send hook events and recall as fast as they are answered.
 
-They ask whichever server of the home runs just now, and send what was cut off again. What each was
-told is durable, and what it cannot know of, is handed back when it is over.
+They ask the home's running server, and resend requests that were cut off. In the end each returns
+the acknowledged texts, which must be durable, and those without an answer.
 """
 
 import random
@@ -24,14 +24,14 @@ from store.home.config import Settings
 from store.home.registry import read_registry
 
 BATCH, INGESTED = 50, 130  # the second is more than a step of the queue
-PROMPTLY_S = 0.1  # a hook that is answered so soon was written down before: the deadline is 0.2 s
+PROMPTLY_S = 0.1  # a hook answered this soon was recorded first: the deadline is 0.2 s
 PAUSE_S = 0.02
 ANSWER_S = 20.0
-BEHIND = "not found by their words yet"  # what recall says while it indexes what was written
+BEHIND = "not found by their words yet"  # recall's notice while it indexes new memories
 
 
 class Told(msgspec.Struct):
-    """What callers were told; texts and commands bear a ticket that no other has."""
+    """The answers to callers; texts and commands contain a unique ticket."""
 
     acknowledged: list[str] = []
     unsure: list[str] = []  # sent, and the answer was cut off
@@ -45,12 +45,12 @@ class Told(msgspec.Struct):
 
 @dataclass
 class Caller:
-    """One thread: a name of its own, and where it notes what it was told."""
+    """One thread, with a unique name and a record of its answers."""
 
     name: str
     home: Path
-    over: Path  # a file: it is over once it is there
-    heard: list[str]  # what is in the log for sure, of all callers of the process
+    over: Path  # a file: the run is over once it exists
+    heard: list[str]  # texts certainly in the log, from all callers of the process
     told: Told = field(default_factory=Told)
     numbers: Iterator[int] = field(default_factory=count)
 
@@ -59,11 +59,11 @@ class Caller:
         return self.over.exists()
 
     def ticket(self) -> str:
-        """Return a word that no other text of this run has."""
+        """Return a word unique to one text of this run."""
         return f"{self.name}{next(self.numbers):06d}"
 
     def ask(self, method: str, path: str, body: object, **headers: str) -> tuple[int, Any] | None:
-        """Return an answer, once a server runs; None where it was cut off, or all is over."""
+        """Return an answer, once a server runs; None if it was cut off or the run is over."""
         while not self.is_over:
             server = read_registry(Settings(self.home))
             try:
@@ -79,7 +79,7 @@ class Caller:
         return None
 
     def until_answered(self, path: str, body: object, **headers: str) -> bool:
-        """Send until it is acknowledged; return whether it was before the end."""
+        """Send until acknowledged; return True if that came before the end."""
         while not self.is_over:
             answer = self.ask("POST", path, body, **headers)
             if answer is None:
@@ -125,7 +125,7 @@ def batches(caller: Caller) -> None:
 
 
 def ingests(caller: Caller) -> None:
-    """Hand over a hundred and more; a batch that was cut off is not sent again."""
+    """Ingest more than a hundred at once; a batch that was cut off is not sent again."""
     while not caller.is_over:
         texts = [f"ticket {caller.ticket()} handed over" for _ in range(INGESTED)]
         body = {"memories": [{"content": text} for text in texts]}
@@ -142,7 +142,7 @@ def ingests(caller: Caller) -> None:
 
 
 def hooks(caller: Caller) -> None:
-    """Be a host: a prompt, then uses of a tool."""
+    """Act as a host: a prompt, then uses of a tool."""
     whose = {"session_id": f"session-{caller.name}", "cwd": str(caller.home)}
     while not caller.is_over:
         prompt = f"what do we know of ticket {caller.ticket()}?"
@@ -156,7 +156,7 @@ def hooks(caller: Caller) -> None:
 
 
 def recalls(caller: Caller) -> None:
-    """Ask for what was acknowledged, which must be found."""
+    """Ask for acknowledged texts, which must be found."""
     chance = random.Random(caller.name)
     while not caller.is_over:
         count = len(caller.heard)
@@ -177,7 +177,7 @@ KINDS: tuple[Callable[[Caller], None], ...] = (writes, batches, ingests, hooks, 
 
 
 def _tell(caller: Caller, event: dict[str, object]) -> bool:
-    """Return true if a hook was answered promptly."""
+    """Send a hook event; return True if it was answered promptly."""
     began = time.monotonic()
     answer = caller.ask("POST", "/v1/hooks/claude-code", event)
     if answer is None:
@@ -210,7 +210,7 @@ class Callers:
         ]
 
     def end(self) -> Told:
-        """Tell them that it is over; return what all were told."""
+        """End the run; return the answers of all callers."""
         self._over.touch()
         outputs = [process.communicate()[0] for process in self._processes]
         return _together(msgspec.json.decode(line, type=Told) for line in outputs)
@@ -227,7 +227,7 @@ def _together(some: Iterable[Told]) -> Told:
 
 
 def main(home: str, name: str, over: str) -> None:
-    """Call with a thread of each kind until it is over; print what they were told as JSON."""
+    """Call with a thread of each kind until it is over; print their answers as JSON."""
     texts: list[str] = []
     some = [Caller(f"{name}{kind.__name__}", Path(home), Path(over), texts) for kind in KINDS]
     threads = [

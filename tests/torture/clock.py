@@ -1,4 +1,4 @@
-"""clock: the shim of `clock.c`, by which a test sets the wall clock of a program that runs."""
+"""clock: the shim of `clock.c`, which sets the wall clock of a running program."""
 
 import struct
 import time
@@ -11,7 +11,7 @@ _OFFSET = struct.Struct("=q")
 
 
 class Clock:
-    """The wall clock of the programs that were given its environment."""
+    """The wall clock of the programs that run with its environment."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,7 +21,7 @@ class Clock:
         return {"LD_PRELOAD": str(built(SOURCE)), "CLOCK_OFFSET": str(self._path)}
 
     def move(self, seconds: float) -> None:
-        """Say by how much the clock is wrong from here on; programs that run see it at once."""
+        """Set the clock's error from now on; running programs see it at once."""
         if not self._path.exists():
             self._path.write_bytes(_OFFSET.pack(0))
         with self._path.open("r+b") as file:

@@ -1,8 +1,8 @@
 """
 clocks: the wall clock ten years off, jumping while the memory is used, in 1970, in other zones.
 
-The order is that of the log; what recall returns does not hang on the clock; nothing waits for a
-moment that was only ever wrong.
+The order is that of the log; the results of recall do not depend on the clock; nothing waits for a
+wrong time.
 """
 
 import math
@@ -45,7 +45,7 @@ QUERIES = (
     "where do secrets live",
     "is the manifest versioned",
 )
-RECORDED_S = 20.0  # for a batch to be recorded; it takes a second
+RECORDED_S = 20.0  # for recording a batch, which takes a second
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -114,7 +114,7 @@ class _Run:
         self.use(jump)
 
     def restart(self, jump: str, **more: str) -> None:
-        """Build and start a server with a clock that is wrong."""
+        """Build and start a server with a wrong clock."""
         self.server.kill(15)
         self.turn(jump)
         self.build(**more)
@@ -122,7 +122,7 @@ class _Run:
         self.use(jump, f"{jump}, after a start {more.get('TZ', '')}")
 
     def compare(self, jump: str, when: str) -> None:
-        """Ask with the clock as it is and with the right one: what is recalled must not differ."""
+        """Recall with the clock as it is and with the right one: the results must be equal."""
         now = self.recalled()
         self.clock.move(0)
         right = self.recalled()
@@ -161,7 +161,7 @@ class _Run:
         return {query: set(self.hits(query)) for query in QUERIES}
 
     def hand_over(self, when: str) -> None:
-        """Ingest a batch: it is recorded soon, whatever the clock says."""
+        """Ingest a batch: it is recorded soon, at any clock time."""
         text = f"handed over, number {len(self.order)}"
         job = self.ask("writes", "POST", "/v1/ingest", {"memories": [{"content": text}]})
         deadline = time.monotonic() + RECORDED_S

@@ -1,6 +1,6 @@
 """
-clones: a stranger's repository whose files claim somebody else's project, in every way we know; no
-folder of it is taken for that project.
+clones: a stranger's repository whose files claim another project, in every way we know; no folder
+of it is taken for that project.
 """
 
 import subprocess
@@ -16,10 +16,10 @@ from store.home.project_context import ProjectContexts
 
 CLIENT = "github.com/client/acme"
 OWN = "github.com/evil/acme"
-HERE = ("", "src", "src/client/acme")  # folders that one may stand in
+HERE = ("", "src", "src/client/acme")  # working directories
 
 CLAIM = f'project = "{CLIENT}"\n'
-# what a repository may hold: none of it is a remote, nor the user's consent
+# files of a repository: none is a remote, nor the user's consent
 FILES: dict[str, dict[str, str]] = {
     "the root": {".mnemolog.toml": CLAIM},
     "a folder": {"src/.mnemolog.toml": CLAIM},
@@ -37,7 +37,7 @@ FILES: dict[str, dict[str, str]] = {
     "settings": {".mnemolog.toml": CLAIM, "config.toml": CLAIM, ".mnemolog/config.toml": CLAIM},
     "a variable": {".mnemolog.toml": CLAIM, ".env": f"MNEMOLOG_PROJECT={CLIENT}\n"},
 }
-# what a remote may be called; the project's name in it is not where a host's is
+# URLs of remotes; the project's name in them is not in the host's place
 REMOTES = (
     f"https://{OWN}.git",
     f"https://evil.example/{CLIENT}",
@@ -51,7 +51,7 @@ REMOTES = (
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what each clone is taken for, and what it would be where nobody asked for consent."""
+    """Yield the clones taken for the project, with and without the check of consent."""
     points, wrong = _walked(folder / "clones", REMOTES[:: scale.of(4, 1)])
     yield Outcome("clones that claim a project", points, "folders", wrong, floor=200)
     with patch.object(projects, "may_take_name", lambda home, directory, project: True):

@@ -1,8 +1,8 @@
 """
-crash_points: killed at every call that changes a file, and with every write torn in the middle.
+crash_points: works killed at every call that changes a file, and with every write torn in two.
 
-What was acknowledged is there ever after, nothing is there twice or by half, recall answers, and
-the same work done again ends what was ended, with no hand's turn and nothing left over.
+Acknowledged events stay there, nothing is there twice or in part, recall answers, and the same work
+done again completes, without manual repair and with nothing left over.
 """
 
 import shutil
@@ -40,12 +40,12 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def of_scale(scale: Scale) -> Iterable[str]:
-    """Return the works that are broken off."""
+    """Return the works to break off."""
     return AT_EACH_PUSH if scale is Scale.FAST else works.BY_NAME
 
 
 class Place:
-    """Where a memory lies while it is attacked, and what it is each time made of."""
+    """The home of a memory under attack, and the prepared copy it is restored from."""
 
     def __init__(self, folder: Path) -> None:
         below = folder / "watched"
@@ -54,7 +54,7 @@ class Place:
         self.fault = Fault(below, folder)
 
     def prepare(self, processes: Forks, name: str) -> None:
-        """Make the memory that a work begins with."""
+        """Make the memory that a work starts from."""
         for path in (self.home, self._prepared):
             shutil.rmtree(path, ignore_errors=True)
         self.home.mkdir(mode=0o700)
@@ -63,13 +63,13 @@ class Place:
         shutil.copytree(self.home, self._prepared)
 
     def restore(self) -> None:
-        """Let the memory be as the work begins."""
+        """Restore the memory from before the work."""
         shutil.rmtree(self.home)
         shutil.copytree(self._prepared, self.home)
 
 
 def broken_off(place: Place, processes: Forks, name: str, most: int) -> Outcome:
-    """Break a work off at its points, at most so many; return what came of it."""
+    """Break a work off at its points, at most `most`; return the outcome."""
     place.prepare(processes, name)
     kinds = listed(place, processes, name)
     points = [(Action.KILL, at) for at in range(1, len(kinds) + 1)]
@@ -99,7 +99,7 @@ def broken_off(place: Place, processes: Forks, name: str, most: int) -> Outcome:
 
 
 def listed(place: Place, processes: Forks, name: str) -> list[Kind]:
-    """Return the kinds of the points that a work goes through."""
+    """Return the kinds of a work's points."""
     place.fault.trace.write_bytes(b"")
     place.fault.arm(Action.LIST)
     result = processes.run(f"{_STEPS}:do", name, str(place.home))
@@ -109,13 +109,13 @@ def listed(place: Place, processes: Forks, name: str) -> list[Kind]:
 
 
 def evenly(points: Sequence[T], most: int) -> Sequence[T]:
-    """Return the points, or so many of them, from the first to the last."""
+    """Return the points, or `most` of them evenly spread, with the first and the last."""
     if len(points) <= most:
         return points
     return [points[place * (len(points) - 1) // (most - 1)] for place in range(most)]
 
 
-# what the children do
+# the children's steps
 
 
 def prepare(acknowledge: Acknowledge, name: str, home: str) -> None:

@@ -1,6 +1,6 @@
 """
-dagster_pages: the gate's table (Host x Origin x Sec-Fetch-Site x content type x method x what is
-shown) before Dagster's pages, by request and by WebSocket: Dagster sees nothing outside the
+dagster_pages: the gate's table (Host x Origin x Sec-Fetch-Site x content type x method x
+credential) for Dagster's pages, by request and by WebSocket: Dagster sees nothing outside the
 allowlist, and no query of a GET.
 """
 
@@ -22,13 +22,13 @@ from store.home.config import Settings
 from store.home.http_access import signer
 
 PATHS = ("/graphql", "/report_asset_materialization/memories", "/overview/activity")
-EVERY = 89  # one of so many where all are too many; shares no factor with the table's sides
+EVERY = 89  # the step of a sample, if all are too many; shares no factor with the table's sides
 DELETE_A_RUN = b"query=mutation%7BdeleteRun(runId:%22x%22)%7B__typename%7D%7D"
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Dagster's pages as the guard has them behind it, and what may be shown to it."""
+    """Dagster's pages behind the guard, and the credentials for it."""
 
     app: ASGIApp
     cookies: dict[str, str]
@@ -54,7 +54,7 @@ class Pages:
 
 
 def pages(home: Path) -> Pages:
-    """Return pages that count who reaches them; one cookie is good, one was logged out."""
+    """Return pages that record their requests; one cookie is good, one was logged out."""
     sessions = signer(OWNERS, Settings(home))
     good, spent = sessions.value(NOW), sessions.value(NOW)
     ended = sessions.session(spent, NOW)
@@ -76,7 +76,7 @@ def pages(home: Path) -> Pages:
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield every combination's answer, and what a guard that asks nobody where from lets in."""
+    """Yield the outcome of every combination, and of guards without a check of origin or query."""
     step = scale.of(EVERY, 1)
     there = pages(folder / "whole")
     for path in PATHS:
@@ -135,7 +135,7 @@ def _fault(there: Pages, request: Asked, path: str, status: int) -> str:
     if path == "websocket":
         scope: Scope = {"type": "websocket", "path": "/graphql", "headers": headers}
     else:
-        # as a browser follows a link: what a program asks by GET with a query is refused anyway
+        # as a browser follows a link: a program's GET with a query is refused anyway
         html = [(b"accept", b"text/html")]
         scope = {"type": "http", "method": request.method, "path": path, "headers": headers + html}
     answered, names = sent(there.app, scope | {"query_string": DELETE_A_RUN})
@@ -151,7 +151,7 @@ def _fault(there: Pages, request: Asked, path: str, status: int) -> str:
 
 
 def sent(app: ASGIApp, scope: Scope) -> tuple[int, list[bytes]]:
-    """Return the status of an answer and the names of its headers; of a WebSocket 200 or 403."""
+    """Return the status of an answer and its header names; for a WebSocket 200 or 403."""
     messages: list[Message] = []
 
     async def receive() -> Message:

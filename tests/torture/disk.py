@@ -1,14 +1,13 @@
 """
-disk: what a disk may hold after a power cut, from the calls that a program made on it.
+disk: the possible contents of a disk after a power cut, from a program's calls.
 
 A write is on the disk once its file was fsynced, a name once its folder was: POSIX promises no
-more. ext4 brings a new file's name to the disk with the file; this model does not, for other file
-systems need not, nor the name of a new folder for what lies in it. Of all that was not synced any
-part may be there: of a write some 512-byte sectors, or a piece of one; of a file's length any,
-filled up with zeros or with what lay on the disk before; of a folder's changes none, all, the
-first few or any. A rename happens whole or not at all, also from one folder to another, and a
-folder's fsync takes along what came before. So a file that was renamed before it was fsynced may
-have its new name and be empty.
+more. ext4 writes a new file's name with the file; this model does not, as other file systems need
+not, nor a new folder's name with its contents. Any part of the unsynced changes may be there: of a
+write some 512-byte sectors, or a piece of one; of a file's length any, filled up with zeros or with
+old data of the disk; of a folder's changes none, all, the first few or any. A rename is atomic,
+also from one folder to another, and a folder's fsync includes the changes before it. So a file that
+was renamed before it was fsynced may have its new name and be empty.
 
 Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014: the model of ALICE.
 https://www.usenix.org/conference/osdi14/technical-sessions/presentation/pillai
@@ -24,12 +23,12 @@ from random import Random
 from torture.fault import Call, Kind
 
 SECTOR = 512
-Image = Mapping[str, bytes | None]  # what each path holds; None: a folder
+Image = Mapping[str, bytes | None]  # content by path; None: a folder
 
 
 @dataclass(frozen=True, slots=True)
 class Luck:
-    """How much of what was not synced is there after the cut, each a share from 0 to 1.
+    """The share of unsynced data that survives the cut, from 0 to 1.
 
     `data` is of the sectors, `length` of the changes of a file's length, in their order, `names` of
     those of a folder, in theirs or, without `in_order`, any. A hole is zero, or `junk`.
@@ -50,7 +49,7 @@ EXTREMES = (NOTHING, EVERYTHING, NAMES_ONLY, HOLES)
 
 
 def luck_of(chance: Random) -> Luck:
-    """Return some luck: often of one kind only, for a fault may need just that."""
+    """Return random luck: often of one kind only, as a fault may need just that."""
     share = (0.0, 1.0, chance.random())
     return Luck(
         data=chance.choice(share),
@@ -74,7 +73,7 @@ class _File:
         self.frozen = None
 
     def after(self, luck: Luck, chance: Random) -> bytes:
-        """Return bytes that the file may hold."""
+        """Return possible content of the file."""
         if self.frozen is None:
             self.frozen = bytes(self.kept)
         if not self.loose or (luck.data == luck.length == 0):
@@ -101,18 +100,18 @@ class _Folder:
 
 
 _Node = _File | _Folder
-_Change = Sequence[tuple[_Folder, str, _Node | None]]  # what becomes of names, all at once
+_Change = Sequence[tuple[_Folder, str, _Node | None]]  # names that change atomically
 
 
 class Disk:
-    """A disk that calls are made on, one after the other; empty at first."""
+    """A disk that takes calls in order; empty at first."""
 
     def __init__(self) -> None:
         self._root = _Folder()
         self._loose: list[_Change] = []  # of folders, since each one's last fsync, in order
 
     def make(self, call: Call) -> None:
-        """Take a call in, as the program made it."""
+        """Apply a call of the program."""
         match call.kind:
             case Kind.WRITE | Kind.TRUNCATE | Kind.ALLOCATE:
                 if isinstance(node := self._at(call.path), _File):  # else it has no name any more
@@ -138,7 +137,7 @@ class Disk:
 
     @property
     def is_settled(self) -> bool:
-        """True if a cut now leaves one image only."""
+        """Whether a cut now leaves one image only."""
         return not self._loose and not _has_loose(self._root)
 
     def after(self, luck: Luck, chance: Random) -> Image:
@@ -158,9 +157,9 @@ class Disk:
         return image
 
     def _names(self, luck: Luck, chance: Random) -> dict[_Folder, dict[str, _Node]]:
-        """Return the names in those folders that changes survived in."""
+        """Return the names in the folders with surviving changes."""
         names: dict[_Folder, dict[str, _Node]] = {}
-        last: dict[_Folder, float] = {}  # up to where a folder's changes survived
+        last: dict[_Folder, float] = {}  # a folder's changes survive up to here
         for number, change in enumerate(self._loose):
             for folder, _, _ in change:
                 if folder not in last:
@@ -187,7 +186,7 @@ class Disk:
         self._loose.append(change)
 
     def _sync(self, folder: _Folder) -> None:
-        """Keep a folder's changes, and what came before them where they are another's too."""
+        """Keep a folder's changes, and earlier changes of other folders that they share."""
         touched, lasting = {folder}, []
         for change in reversed(self._loose):
             folders = {owner for owner, _, _ in change}
@@ -208,10 +207,10 @@ class Disk:
 
 
 def lay(image: Image, folder: Path) -> None:
-    """Make a folder hold an image and nothing else, open to its owner alone."""
+    """Replace a folder's contents by an image, open to its owner alone."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    for path, data in image.items():  # a folder comes before what lies in it
+    for path, data in image.items():  # a folder comes before its contents
         where = f"{folder}{path}"
         if data is None:
             os.mkdir(where, 0o700)

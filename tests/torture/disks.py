@@ -1,9 +1,9 @@
 """
-disks: real disks in trouble: full, without inodes, below a limit of file sizes or of open files,
-read-only, somebody else's.
+disks: real disks in trouble: full, without inodes, with a limit on file sizes or open files,
+read-only, owned by another user.
 
-A server, hooks, commands and builds work on a home that lies on a small tmpfs, in a namespace of
-mounts of our own. Linux, and only for root.
+A server, hooks, commands and builds work on a home on a small tmpfs, in our own mount namespace.
+Linux, and only for root.
 """
 
 import json
@@ -31,13 +31,13 @@ from store.log.event_log import EventLog
 from store.maintenance import build
 
 NOW = 1_790_000_000_000_000
-DISK = Path("/mnt")  # that of our namespace: who has no rights can reach it too
+DISK = Path("/mnt")  # that of our namespace: unprivileged processes can reach it too
 HOME = DISK / "home"
 DELIVERED_S = 20.0
 
 
 def is_possible() -> bool:
-    """True if a disk can be mounted here."""
+    """Return True if a disk can be mounted here."""
     if sys.platform != "linux" or shutil.which("unshare") is None:
         return False
     words = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", str(DISK)]
@@ -45,7 +45,7 @@ def is_possible() -> bool:
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Run `main` where a mount is seen by nobody else."""
+    """Run `main` in a mount namespace of its own."""
     process = subprocess.Popen(
         ["unshare", "-m", sys.executable, "-P", "-m", "torture.disks", str(folder), scale.value],
         env=environment(folder, PYTHONPATH=":".join(map(str, PLACES))),
@@ -76,7 +76,7 @@ def main(folder: Path, scale: Scale) -> None:
 
 
 def _lets_nobody_in() -> bool:
-    """True if a process without rights can run the program: it may lie in a private home."""
+    """Return True if an unprivileged process can run the program: it may be in a private home."""
     words = [
         *troubles.AS_NOBODY,
         sys.executable,
@@ -92,7 +92,7 @@ def _say(outcome: Outcome) -> None:
 
 
 def _in(trouble: Trouble, *, is_whole: bool) -> Outcome:
-    """Return the outcome of a kind of trouble, from before it to after it."""
+    """Return the outcome of a kind of trouble: before, during and after it."""
     tally = Found()
     with _mounted(trouble.mount), ExitStack() as stack:
         _remember(HOME)
@@ -138,8 +138,8 @@ _OF_READ_ONLY = (
 
 
 def _never_writable(*, is_killed: bool, is_whole: bool) -> Outcome:
-    """Return what was found of a home on a read-only disk that no server runs on: what reads is
-    answered, also what lies in the write-ahead file of a server that was killed.
+    """Return the outcome for a home on a read-only disk without a server: reads are answered, also
+    from the write-ahead file of a killed server.
     """
     tally = Found()
     with _mounted("size=16m"):
@@ -180,7 +180,7 @@ def _remember(home: Path) -> None:
 
 
 def _delivered(home: Path, tally: Found) -> None:
-    """Wait for what hooks were told: all of it is in the log, or was said to be lost."""
+    """Wait until all tool uses sent to hooks are in the log."""
     deadline = time.monotonic() + DELIVERED_S
     missing = tally.ran
     while missing and time.monotonic() < deadline:

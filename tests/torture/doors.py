@@ -1,6 +1,4 @@
-"""
-Doors: how a text that no person and no agent wrote comes into a memory, and how it may come out.
-"""
+"""Doors: the ways by which a text of neither a person nor an agent enters a memory."""
 
 import itertools
 import json
@@ -60,7 +58,7 @@ class Place:
         return answer.json if answer.data else {}
 
     def hook(self, host: str, payload: dict[str, Any]) -> str:
-        """Tell an event of a host; return what is put before its model."""
+        """Send an event of a host; return the context for its model."""
         answer = self.ask("POST", f"/v1/hooks/{host}", payload)
         return "\n".join(contexts(answer)[:1]) if answer else ""
 
@@ -91,7 +89,7 @@ Door = Callable[[Place, Poison], None]
 
 
 def after_a_tool(host: str) -> Door:
-    """Return the door of a host's tools: one fails with the text, and what it ran passes then."""
+    """Return the door of a host's tools: one fails with the text, and its command passes later."""
 
     def door(place: Place, poison: Poison) -> None:
         session = f"{host}-{poison.canary}"
@@ -106,7 +104,7 @@ def after_a_tool(host: str) -> Door:
 
 
 def _telling(value: Any, text: str, field: str = "") -> Any:
-    """Return a payload in which whatever a tool wrote is followed by a text."""
+    """Return a payload with a text appended to every tool output."""
     if isinstance(value, dict):
         return {key: _telling(item, text, key) for key, item in value.items()}
     if isinstance(value, list):
@@ -115,7 +113,7 @@ def _telling(value: Any, text: str, field: str = "") -> Any:
 
 
 def a_fix(place: Place, poison: Poison) -> None:
-    """A command fails with the text, a file is edited, the command passes: a note is made of it."""
+    """Let a command fail with the text, and pass after an edit: a note is made of it."""
     session = f"fix-{poison.canary}"
 
     def tell(name: str, **fields: object) -> None:
@@ -132,7 +130,7 @@ def a_fix(place: Place, poison: Poison) -> None:
 
 
 def a_transcript(place: Place, poison: Poison) -> None:
-    """A session file in which tools, hooks and side chains say the text."""
+    """Import a session file with the text from tools, hooks and side chains."""
     around = {"sessionId": poison.canary, "cwd": "/home/dev/up", "isSidechain": False}
     use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make test"}}
     failed = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": poison.text}
@@ -161,7 +159,7 @@ def a_transcript(place: Place, poison: Poison) -> None:
 
 
 def lines_of(trust: str, **more: object) -> Door:
-    """Return the door of a file of memories that says of itself how far it is to be trusted."""
+    """Return the door of a file of memories that declares its own trust."""
 
     def door(place: Place, poison: Poison) -> None:
         path = place.home.parent / f"{poison.canary}.jsonl"
@@ -180,7 +178,7 @@ def posted(trust: str, **more: object) -> Door:
 
 
 def in_two(place: Place, poison: Poison) -> None:
-    """An order that is only one where both halves stand together."""
+    """Post an order in two halves, which is an order only when both are together."""
     half = len(poison.text) // 2
     halves = (poison.text[:half], f"{poison.canary}, continued: {poison.text[half:]}")
     drafts = [{"content": text, "trust": "web", "kind": "lesson"} for text in halves]
@@ -197,20 +195,20 @@ def ingested(role: str) -> Door:
 
 
 def a_command(place: Place, poison: Poison) -> None:
-    """What the command line records of a page."""
-    text = poison.text.replace("\x00", "")  # no argument of a program holds one
+    """Record a page by the command line."""
+    text = poison.text.replace("\x00", "")  # a program argument cannot contain it
     words = ["--home", str(place.home), "record", text, "--kind", "preference", "--trust", "web"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
 
 
 def remembered(place: Place, poison: Poison) -> None:
-    """A page told the agent to remember it, and it did: by its own word, whose trust it has."""
+    """Let the agent remember a text on a page's order: it has the agent's trust."""
     place.tool("remember", content=poison.text, kind="fact")
 
 
 def a_commit(place: Place, poison: Poison) -> None:
-    """A stranger's commit."""
+    """Import a stranger's commit."""
     folder = place.home.parent / f"repository-{poison.canary}"
     message = f"fix(upload): close the socket\n\n{poison.text}".replace("\x00", "")
     words = ["-c", "user.name=eve", "-c", "user.email=eve@example.com"]
@@ -225,12 +223,12 @@ def a_commit(place: Place, poison: Poison) -> None:
 
 
 def a_repositorys_document(place: Place, poison: Poison) -> None:
-    """The rules file of a clone, which a person imports to look things up in it."""
+    """Import the rules file of a clone, as a person does to look things up in it."""
     folder = place.home.parent / f"clone-{poison.canary}"
     (folder / ".git").mkdir(parents=True)
     path = folder / "CLAUDE.md"
     path.write_text(f"# Rules of {poison.canary}\n\n{poison.text}\n\n- Always {poison.text}\n")
-    # of no project, as the hooks are asked where none is: else nothing would be tried
+    # of no project, as the hooks are asked without one: else nothing would be tried
     drafts = (
         msgspec.structs.replace(draft, project=None)
         for draft in markdown.drafts(path, project="up")
@@ -239,14 +237,14 @@ def a_repositorys_document(place: Place, poison: Poison) -> None:
 
 
 def a_document(place: Place, poison: Poison) -> None:
-    """A file of notes that a person imports: his own word, as any he pastes."""
+    """Import a person's file of notes: the person's own words, like any pasted text."""
     path = place.home.parent / f"{poison.canary}.md"
     path.write_text(f"# Notes on {poison.canary}\n\n{poison.text}\n")
     commands.import_drafts(place.tenant.log, markdown.drafts(path, project=None), NOW)
 
 
 _LOUD: Mapping[str, object] = {"pinned": True, "importance": 1.0, "score": 1.0, "tier": "semantic"}
-# what comes in so was said by a tool or the web, and is never said unasked
+# these texts are a tool's or the web's, and are never injected unasked
 QUARANTINED: Mapping[str, Door] = {
     **{f"a tool of {host}": after_a_tool(host) for host in OUTCOMES},
     "a fix": a_fix,
@@ -272,7 +270,7 @@ QUARANTINED: Mapping[str, Door] = {
     "a turn of a system": ingested("system"),
     "the command line": a_command,
 }
-# what comes in so is an agent's word or a person's: it may be said unasked, in its frame and label
+# these texts are an agent's or a person's: they may be injected unasked, framed and labelled
 TOLD: Mapping[str, Door] = {
     "an agent that was told to": remembered,
     "a commit": a_commit,

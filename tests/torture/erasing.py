@@ -1,6 +1,6 @@
 """
-erasing: memories with a word of their own in every field are erased while others use the home, the
-command is killed and run again, and a scanner of our own looks whether one of the words is left.
+erasing: memories with a unique word in every field are erased while others use the home, the
+command is killed and run again, and a scanner of our own looks for remaining words.
 """
 
 import json
@@ -28,18 +28,18 @@ PAST = "2026-09-22T00:00:00Z"  # after they were recorded, and before any was er
 
 @dataclass
 class _Run:
-    """What was erased so far, what was killed, and what went wrong."""
+    """The erased memories so far, the number of kills, and the faults."""
 
     home: Path
     fault: Fault
     erased: set[int] = field(default_factory=set)
     killed: int = 0
-    points: int = 60  # calls that reach the disk, of an erasing that nobody killed; at least
+    points: int = 60  # calls that reach the disk in an erasure without kills; at least
     wrong: list[str] = field(default_factory=list)
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Erase at random, killed at random points; yield what the scanner saw before and after."""
+    """Erase at random, killed at random points; yield the scanner's findings before and after."""
     many, rounds, each = scale.of(20, 200), scale.of(1, 6), scale.of(2, 25)
     spoken = range(many, many + scale.of(2, 12))
     run = _Run(folder / "home", Fault(folder / "home", folder))
@@ -50,7 +50,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         speak(log, spoken, NOW)
         put_away = compacted(log, NOW)
     if scale is Scale.FULL:
-        _mnemolog(run, "build")  # by Dagster, whose records quote the newest
+        _mnemolog(run, "build")  # by Dagster, whose records quote the newest memories
     before = seen(run.home)
     fields = len(set().union(*map(_fields, before.values())))
     chance = random.Random(8)
@@ -69,14 +69,14 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             for number in forgotten:
                 ask(server, "DELETE", f"/v1/memories/{id_of(number)}")
             for at in range(0, len(erasing), each):
-                kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
+                kills = scale.of(1, 2 if at else 0)  # the first one counts the calls
                 _erased(run, erasing[at : at + each], chance, kills=kills)
             for number in spoken[1:]:
                 words = ["erase", "--text", marker(number, "spk"), "--yes", "--json"]
                 _erased(run, [number], chance, kills=scale.of(0, 1), words=words)
         mapped = _mapped_deleted_files(
             server, run.home
-        )  # first: it opens the new state within seconds
+        )  # before the queries: it opens the new state within seconds
         queries, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
     after = seen(run.home)
     remaining = of_fields(run.erased, after)
@@ -118,7 +118,7 @@ def _by_dagster(seen: Seen, numbers: Sequence[int]) -> int:
 
 
 def _mapped_deleted_files(server: Server, home: Path) -> list[str]:
-    """Return the deleted files of a home that its server holds mapped, after a while."""
+    """Return the deleted files of a home that its server still maps after a while."""
     deadline = time.monotonic() + _LETS_GO_S
     while True:
         maps = Path(f"/proc/{server.process.pid}/maps").read_text().splitlines()
@@ -140,8 +140,8 @@ def _erased(
     kills: int,
     words: Sequence[str] = (),
 ) -> None:
-    """Erase some memories, or what `words` ask for, by the command, killed at calls that reach the
-    disk, be it the command's own or its build's, before it may end.
+    """Erase some memories, by default with the ids of `numbers`. The command is killed at calls
+    that reach the disk, its own or its build's, `kills` times before it may end.
     """
     words = words or _words(numbers)
     for count in range(kills):
@@ -173,7 +173,7 @@ def _mnemolog(run: _Run, *words: str, **more: str) -> "subprocess.CompletedProce
 
 
 def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, list[str]]:
-    """Ask for what was erased in every way there is; return how often, and what came back."""
+    """Ask for the erased memories in every way; return the number of requests and the faults."""
     requests = [("GET", path, None) for path in _PATHS]
     for number in numbers:
         id_ = id_of(number)

@@ -1,4 +1,4 @@
-"""erasing_home: memories with a word of their own in every field, in a home that is in use."""
+"""erasing_home: memories with a unique word in every field, in a home that is in use."""
 
 import random
 import signal
@@ -46,7 +46,7 @@ def id_of(number: int) -> str:
 
 
 def content(number: int) -> str:
-    """Return a text of more than twice a run of words, with one of its own at each end."""
+    """Return a text longer than two runs of words, with a unique word at each end."""
     first, two = marker(number, "cta"), marker(number, "ctb")
     return (
         f"{first} customers keep their orders in the old bucket until somebody moves them to the "
@@ -55,7 +55,7 @@ def content(number: int) -> str:
 
 
 def plant(tenant: Tenant, log: EventLog, numbers: Sequence[int], now: int) -> None:
-    """Record memories, and of each all that may be said of one."""
+    """Record memories, and events of every kind about each."""
     for number in numbers:
         commands.record(log, _draft(number), now)
         _changed(log, number, now)
@@ -95,7 +95,7 @@ def _changed(log: EventLog, number: int, now: int) -> None:
 
 
 def _planned(tenant: Tenant, log: EventLog, number: int, now: int) -> None:
-    """Have a plan applied that makes a lesson of it, and another one wait."""
+    """Apply a plan that makes a lesson of it, and propose another."""
     manifest = build.current_manifest(tenant)
     assert manifest is not None
     ref = manifest.projections["memories"]
@@ -123,13 +123,13 @@ def _planned(tenant: Tenant, log: EventLog, number: int, now: int) -> None:
 
 
 def _receipts(number: int, now: int) -> Iterator[Event]:
-    """Yield what sessions leave: questions, prompts, commands that quote it, and verdicts."""
+    """Yield the events of sessions: questions, prompts, commands that quote it, and verdicts."""
     id_, quoted, old = id_of(number), content(number), now - 100 * DAY
     hit = Hit(id_, 1.0, 1.0)
     draft = {"content": marker(number, "prd"), "kind": "lesson"}
     judged = {id_: marker(number, "jdg"), "other": f"for {quoted} says so"}
     because = marker(number, "prb")
-    bodies: tuple[tuple[str, str | None, Body], ...] = (  # id, and subject where it is another
+    bodies: tuple[tuple[str, str | None, Body], ...] = (  # id, and subject if different
         (f"r{number:04}", None, plain_receipt(query=quoted, hits=(hit,))),
         (f"q{number:04}", None, Prompted(prompt=f"why is it that {quoted}?")),
         (f"a{number:04}", None, Acted(tool="Bash", command=f"echo '{quoted}'", error=quoted)),
@@ -148,7 +148,7 @@ def _receipts(number: int, now: int) -> Iterator[Event]:
 
 
 def speak(log: EventLog, numbers: Sequence[int], now: int) -> None:
-    """Record of each number a session that says a word which no memory does."""
+    """Record a session for each number, with a word that is in no memory."""
     commands.record(log, Draft(id="keeper", content="Orders are kept for ten years"), now)
     for number in numbers:
         word = marker(number, "spk")
@@ -164,12 +164,12 @@ def speak(log: EventLog, numbers: Sequence[int], now: int) -> None:
 
 
 def compacted(log: EventLog, now: int) -> int:
-    """Put the receipts away, so that they lie in a segment; return how many."""
+    """Compact the receipts into a segment; return their number."""
     return compaction.compact(log, log.head(), now).events
 
 
 def ask(server: Server, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-    """Return status and answer of a server; 0 where there was none."""
+    """Return the status and body of a server's answer; 0 and the error if it was cut off."""
     try:
         status, _, data = answered(server.port, server.token, method, path, body, timeout_s=20)
     except CutOff as error:
@@ -179,7 +179,7 @@ def ask(server: Server, method: str, path: str, body: object = None) -> tuple[in
 
 @contextmanager
 def serving(home: Path) -> Iterator[Server]:
-    """Serve a home as long as the block lasts."""
+    """Serve a home during the block."""
     server = Server(home)
     try:
         yield server
@@ -189,7 +189,7 @@ def serving(home: Path) -> Iterator[Server]:
 
 @contextmanager
 def busy(server: Server, numbers: Sequence[int], failed: list[str]) -> Iterator[None]:
-    """Have others recall some memories, and write more, as long as the block lasts."""
+    """Recall some memories and write more in a thread during the block."""
     over = threading.Event()
 
     def work() -> None:

@@ -1,8 +1,8 @@
 """
-erasing_scan: a scanner of its own, which shares no code with the product's.
+erasing_scan: a separate scanner, which shares no code with the product's.
 
-It knows what a marker looks like, and finds every one below a folder: in the bytes of each file, in
-each page of SQLite, in what Arrow, Parquet and Lance decode to, in what is compressed.
+It knows the form of a marker, and finds each one below a folder: in the bytes of each file, in each
+page and row of SQLite, in decoded Arrow and Parquet, in gzip and zlib data.
 """
 
 import gzip
@@ -21,14 +21,14 @@ _MARKER = re.compile(rb"zq([bcdfghjk]{4})([a-z]{3})x", re.IGNORECASE)
 
 
 def marker(number: int, field: str) -> str:
-    """Return a word that is said nowhere else: of a memory by its number, and of one field."""
+    """Return a word unique to a memory, by its number, and one of its fields."""
     assert len(field) == 3
     digits = "".join(LETTERS[number >> shift & 7] for shift in (9, 6, 3, 0))
     return f"zq{digits}{field}x"
 
 
 def markers(data: bytes) -> set[tuple[int, str]]:
-    """Return the memories and fields whose marker is in some bytes, also as UTF-16."""
+    """Return the memories and fields with a marker in some bytes, also as UTF-16."""
     return _in(data) | _in(data.replace(b"\x00", b""))
 
 
@@ -43,7 +43,7 @@ def _in(data: bytes) -> set[tuple[int, str]]:
 
 
 class Seen(dict[int, set[str]]):
-    """For each memory that was seen: in which files, and as what."""
+    """The files and encodings in which each memory was seen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,14 +52,14 @@ class Seen(dict[int, set[str]]):
 
 
 def seen(folder: Path) -> Seen:
-    """Return which memories are seen below a folder."""
+    """Return the memories with markers below a folder."""
     sightings = Seen()
     for path in sorted(folder.rglob("*")):
         try:
             if not path.is_file():
                 continue
             data = path.read_bytes()
-        except FileNotFoundError:  # a server lives meanwhile
+        except FileNotFoundError:  # a server runs meanwhile
             continue
         sightings.files += 1
         sightings.bytes += len(data)
@@ -90,7 +90,7 @@ def _decoded(path: Path, data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _pages(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield each page by itself: a text may go on at another place than the next."""
+    """Yield each page by itself: a text may not continue on the next page."""
     size = int.from_bytes(data[16:18], "big")
     size = 65_536 if size == 1 else size
     for at in range(0, len(data), size):

@@ -1,10 +1,9 @@
 """
-errnos: the disk answers EIO, or that it is full, at any call that changes a file: once, or from
-there on.
+errnos: the disk answers EIO or ENOSPC at any call that changes a file: once, or from there on.
 
-The work ends in an error of ours, or was done all the same. What is open reads on meanwhile; the
-same work done again, in the same process or after it died, with no hand's turn, leaves exactly one
-of each: a COMMIT that ended in an error may still be durable.
+The work ends in an error of ours, or is done all the same. Open readers go on meanwhile; the same
+work done again, in the same process or after it died, without manual repair, leaves exactly one of
+each: a COMMIT that ended in an error may still be durable.
 """
 
 import errno
@@ -56,7 +55,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
-    """Have the disk refuse a work at its points, at most so many; return what came of it."""
+    """Have the disk refuse a work at its points, at most `most`; return the outcome."""
     place.prepare(processes, name)
     kinds = _listed(place, processes, name)
     points = [
@@ -97,23 +96,23 @@ def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
 
 
 def _listed(place: Place, processes: Forks, name: str) -> list[Kind]:
-    """Return the kinds of the points that a work goes through beside a server."""
+    """Return the kinds of a work's points beside a server."""
     place.fault.trace.write_bytes(b"")
     result = processes.run(f"{_STEPS}:refused", name, str(place.home), Action.LIST, 0, 0, False)
     assert not result.raised, result.raised
     return place.fault.kinds()
 
 
-# what the children do
+# the children's steps
 
 
 def refused(
     acknowledge: Acknowledge, name: str, home: str, action: int, error: int, at: int, dies: bool
 ) -> tuple[str, list[str]]:
-    """Do a work while the disk refuses; return how that ended, and what was wrong about it.
+    """Do a work while the disk refuses; return its ending and the faults.
 
-    Another part of the process has the memory open, as a server has. Where it does not die then,
-    with all that open, the work is done again when the disk is well.
+    Another part of the process has the memory open, as a server has. Unless it `dies` then, with
+    all that open, the work is done again when the disk is well.
     """
     work, place, acknowledged = works.named(name), Path(home), list[str]()
     server = _Server.of(place) if name in works.BY_NAME else _NO_SERVER
@@ -122,7 +121,7 @@ def refused(
     wrong += server.asked()
     how = how if fault.points() >= at else _MISSED
     fault.arm(Action.WATCH)
-    wrong += work.check(place, acknowledged)  # before it is done again, which would mend it
+    wrong += work.check(place, acknowledged)  # before the work is done again, which would repair it
     for id_ in acknowledged:
         acknowledge(id_)
     if dies:
@@ -150,13 +149,13 @@ def _attempted(work: works.Work, home: Path, acknowledge: Acknowledge) -> tuple[
         if translated is not None:
             return type(translated).__name__, []
         return "no error of ours", [traceback.format_exc()]
-    except BaseException:  # the edge: an error that is none of ours is what is looked for
+    except BaseException:  # the edge: foreign errors are the faults to find
         return "no error of ours", [traceback.format_exc()]
     return "done", []
 
 
 class _Server:
-    """A memory held open; before it was made there is none."""
+    """An open memory; empty before the memory was made."""
 
     def __init__(self, log: EventLog | None, reader: Reader | None) -> None:
         self._log, self._reader = log, reader
@@ -170,7 +169,7 @@ class _Server:
         return cls(log, Reader(tenant, log, LexicalEmbedder()))
 
     def asked(self) -> list[str]:
-        """Ask it; return what was wrong with the answer."""
+        """Ask it; return the faults of the answer."""
         if self._log is None or self._reader is None:
             return []
         try:
@@ -189,4 +188,4 @@ class _Server:
 
 
 _NO_SERVER = _Server(None, None)  # a damaged log answers no recall, and none may run at its repair
-_LEFT_OPEN: list[_Server] = []  # closed by nobody: the process ends as if it was killed
+_LEFT_OPEN: list[_Server] = []  # never closed: the process ends as if it was killed

@@ -1,8 +1,9 @@
 """
-fairness: one tenant is flooded, and a thousand connections say nothing; the others are answered.
+fairness: one tenant is flooded, and a thousand connections stay silent; the others are answered.
 
-Ten tenants on one server. While 20 MB are written into one of them and asked for, recalls of the
-others are timed, and so is the server's memory; then while strangers connect and send nothing.
+Ten tenants on one server. While 20 MB are written to one of them and recalled, recalls of the
+others are timed and the server's memory is measured; then again while strangers connect and send
+nothing.
 """
 
 import socket
@@ -24,13 +25,13 @@ from store.log.event_log import EventLog
 from store.maintenance import build
 
 TENANTS = 10
-SLOWEST_S = 0.1  # what 99 of 100 recalls of the others must be answered in
+SLOWEST_S = 0.1  # limit for 99 of 100 recalls of the others
 MOST_BYTES = 400 << 20  # of memory, at the peak
 TEXT = 62_000  # characters of a memory of the flood
 PAUSE_S = 0.02  # between recalls
 NOW = 1_790_000_000_000_000
-# a server that indexes all that was written before it answers, whose threads take turns of 100 ms,
-# and that keeps every connection
+# a server that indexes all new memories before it answers, switches threads every 100 ms, and keeps
+# every connection
 UNBOUNDED = (
     "import serve.reader.tail as t, serve.reader.tail_storage as s, serve.server.process as p; "
     "t.AT_ONCE = t.MOST = t.LONGEST = s.LONGEST = 1 << 40; p.SWITCH_S = 0.1; "
@@ -48,11 +49,11 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _flooded(folder: Path, texts: int, *, is_control: bool = False) -> Outcome:
-    """Write long texts into one tenant and ask for them, while the others are asked."""
+    """Write long texts to one tenant and recall them, while the others are asked."""
     server = Server(_home(folder), (UNBOUNDED if is_control else "") + START)
     wrong: list[str] = []
     slow: list[float] = []
-    for number in range(TENANTS):  # opened, as they are when somebody floods one
+    for number in range(TENANTS):  # opened before the flood, as they would be
         server.ask("POST", "/v1/recall", _recall_body(f"t{number}"))
     is_over = threading.Event()
 
@@ -67,7 +68,7 @@ def _flooded(folder: Path, texts: int, *, is_control: bool = False) -> Outcome:
                     began = time.monotonic()
                     server.ask("POST", "/v1/recall", _recall_body("t0"), timeout_s=120)
                     slow.append(time.monotonic() - began)
-            time.sleep(2.0)  # what is behind goes on
+            time.sleep(2.0)  # background work goes on
         except CutOff as error:
             wrong.append(f"the flood ended: {error!r}")
         finally:
@@ -108,7 +109,7 @@ def _idle(folder: Path, connections: int, *, is_control: bool = False) -> Outcom
 
 
 def _timed(server: Server, is_over: Callable[[], bool], wrong: list[str]) -> list[float]:
-    """Ask the tenants that are not flooded in turn until it is over; return seconds of each."""
+    """Ask the other tenants in turn until it is over; return the seconds of each recall."""
     took: list[float] = []
     while not is_over():
         began = time.monotonic()

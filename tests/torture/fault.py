@@ -1,7 +1,7 @@
 """
-fault: the shim of `fault.c`, and what is recorded through it.
+fault: the shim of `fault.c`, and the calls recorded through it.
 
-A program under it is a fork of a process that started with the shim loaded: an interpreter and its
+A watched program is a fork of a process that started with the shim loaded: an interpreter and its
 imports cost half a second, a fork a few milliseconds.
 """
 
@@ -22,13 +22,13 @@ _RECORD = struct.Struct("=IIIqQ")  # kind, sizes of both paths, place, size
 
 
 class Action(IntEnum):
-    """What happens at the point that was armed; as in fault.c."""
+    """The action at the armed point; as in fault.c."""
 
     WATCH, KILL, TEAR, FAIL, FAIL_ON, RECORD, LIST = range(7)
 
 
 class Kind(IntEnum):
-    """What a recorded call did; as in fault.c."""
+    """The kind of a recorded call; as in fault.c."""
 
     CREATE = 1
     WRITE = 2
@@ -55,7 +55,7 @@ class Call:
 
 
 class Fault:
-    """The shim's side that the test holds: arms a point, counts, reads what was recorded."""
+    """The test's side of the shim: arms a point, counts, reads the recorded calls."""
 
     def __init__(self, root: Path, beside: Path) -> None:
         """Watch the folder `root`; `beside` is a folder elsewhere for the shim's own files."""
@@ -65,7 +65,7 @@ class Fault:
         self._state.write_bytes(_STATE.pack(0, 0, 0, 0))
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that have a process watched."""
+        """Return the environment variables that make the shim watch a process."""
         return {
             "LD_PRELOAD": str(built(SOURCE)),
             "FAULT_ROOT": str(self.root),
@@ -74,12 +74,12 @@ class Fault:
         }
 
     def arm(self, action: Action, at: int = 0, error: int = errors.EIO) -> None:
-        """Say what happens at which point, counted from here on; 0 is at none."""
+        """Set the action and its point, counted from now on; 0 is none."""
         _arm(self._state, action, at, error)
 
     @property
     def points(self) -> int:
-        """Return the number of points since it was armed."""
+        """The number of points since it was armed."""
         return _points(self._state)
 
     def kinds(self) -> list[Kind]:
@@ -89,7 +89,7 @@ class Fault:
         return listed
 
     def calls(self) -> Iterator[Call]:
-        """Yield what was recorded, in the order of the calls."""
+        """Yield the recorded calls, in order."""
         recorded = self.trace.read_bytes()
         at = 0
         while at < len(recorded):
@@ -114,15 +114,15 @@ def _points(state: Path) -> int:
 
 
 def arm(action: Action, at: int = 0, error: int = errors.EIO) -> None:
-    """Do as `Fault.arm` does, from within a watched process."""
+    """Arm a point like `Fault.arm`, from within a watched process."""
     _arm(Path(os.environ["FAULT_STATE"]), action, at, error)
 
 
 def points() -> int:
-    """`Fault.points`, from within a watched process."""
+    """Return the number of points like `Fault.points`, from within a watched process."""
     return _points(Path(os.environ["FAULT_STATE"]))
 
 
 def mark(text: str) -> None:
-    """Note in the trace, from within a watched process, that something was acknowledged."""
+    """Record an acknowledgement in the trace, from within a watched process."""
     ctypes.CDLL(None).fault_mark(text.encode())

@@ -1,13 +1,12 @@
 """
-Forged snapshots: files whose hashes are true, and whose content is not as agreed.
+Forged snapshots: files with valid hashes and invalid content.
 
-A builder with a fault, another program or a version that is half like ours may write such. Every
-page is answered from a fresh server all the same, rightly or with a notice that something is set
-aside: never with an error, and no process ends. What is wrong in its schema, number of rows,
-places or numbers is seen by who opens it. What only says something else (another text, another
-moment) is not: the hashes are true and nothing contradicts it but the log, and that is what
-`mnemolog verify` looks at. It must name each of them; and what was set aside the next build makes
-anew.
+A faulty builder, another program or a half compatible version may write such files. A fresh server
+still answers every page, correctly or with a notice that a part is set aside: never with an error,
+and no process ends. A wrong schema, number of rows, place or number is found when the file is
+opened. Other content (another text, another moment) is not: the hashes are valid and only the log
+contradicts it, which `mnemolog verify` compares. It must name each of them; and the next build must
+rebuild the parts set aside.
 """
 
 import random
@@ -22,7 +21,7 @@ from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 from torture.rot_memory import copied
 
-# places that some page follows, whatever is asked: what the control is led astray by
+# places that some page follows for any request: they mislead the control
 _FOLLOWED = {
     f"{where}: beyond all"
     for where in (
@@ -33,17 +32,17 @@ _FOLLOWED = {
     )
 }
 
-Point = tuple[str, Callable[[Path], None], bool]  # what, how, and whether it must be seen
+Point = tuple[str, Callable[[Path], None], bool]  # name, function, whether it must be seen
 
 
 @dataclass
 class Tally:
-    """What became of the points."""
+    """The results of the forgeries."""
 
     points: int = 0
     set_aside: int = 0
     harmless: int = 0
-    left: int = 0  # to `verify`, which names them
+    left: int = 0  # found by `verify` alone
     healed: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -102,7 +101,7 @@ class _Look:
     alarms: frozenset[str]  # of the doctor, about the home itself
 
     def at(self, points: list[Point], every: int) -> Tally:
-        """Try each; every so manieth, and all that a server did not see, is verified and built."""
+        """Try each; verify and build every `every`th one, and those with unnoticed changes."""
         tally = Tally()
         for number, (name, forge, is_seen) in enumerate(points):
             self._copy()
@@ -114,7 +113,7 @@ class _Look:
         return tally
 
     def blindly(self, points: list[Point]) -> Outcome:
-        """Try each with a server that agrees to anything: the control."""
+        """Try each with a server that accepts anything: the control."""
         wrong = []
         for name, forge, _ in points:
             self._copy()
@@ -149,7 +148,7 @@ class _Look:
             yield from self._told(tally, bool(answer.value.notices), is_lie)
 
     def _told(self, tally: Tally, is_set_aside: bool, is_lie: bool) -> Iterator[str]:
-        """Yield what verify, the doctor and the next build leave undone."""
+        """Yield the failures of verify, the doctor and the next build."""
         answer = self._asked("told")
         if answer.value is None:
             yield f"verify or doctor fell: {answer.refused or answer.crash}"

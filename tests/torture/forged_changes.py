@@ -1,6 +1,5 @@
 """
-Forgeries of a table: what a builder with a fault, or another program, might have written in its
-place.
+Forgeries of a table: tables that a faulty builder, or another program, might have written instead.
 """
 
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-# columns that say where something else lies: a row, a place in another table, a code
+# columns that refer to something else: a row, a place in another table, a code
 PLACES = frozenset(
     "after before community document entity member of offset project row session source speaker "
     "start target term".split()
@@ -18,10 +17,10 @@ PLACES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Forgery:
-    """A table in the place of another, and in words what is wrong with it.
+    """A table in the place of another, and its fault in words.
 
-    Of one that `is_seen` the schema, a number of rows, a place or what is no number is wrong: it
-    must be found when it is opened. All else may be left to `verify`.
+    If `is_seen`, the schema, the number of rows, a place or a number (NaN) is wrong: this must be
+    found when it is opened. All else may be left to `verify`.
     """
 
     what: str
@@ -29,7 +28,7 @@ class Forgery:
     is_seen: bool = True
 
 
-# tables whose rows nothing else counts
+# tables without a row count elsewhere
 UNCOUNTED = frozenset(
     "projects keys replaced made_of edges speakers terms aliases found shared duplicates facts "
     "goals milestones usage receipts lessons efforts drafts insights routes policies recalls "
@@ -38,7 +37,7 @@ UNCOUNTED = frozenset(
 
 
 def forgeries(name: str, table: pa.Table) -> Iterator[Forgery]:
-    """Yield what may be wrong with a table; one without rows has no values to be wrong."""
+    """Yield the forgeries of a table; without rows it has no values to forge."""
     is_counted = name.rpartition(".")[2] not in UNCOUNTED and name != "fields.rows"
     yield Forgery("a column more", table.append_column("more", pa.nulls(len(table), pa.int8())))
     if not len(table):
@@ -73,7 +72,7 @@ def _of_column(table: pa.Table, number: int, name: str) -> Iterator[Forgery]:
 
 
 def _values(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
-    """Yield the column with some values of its type that are wrong; whether they must be seen."""
+    """Yield names, columns with wrong values of their type, and whether these must be seen."""
     kind, values = array.type, array.to_pylist()
     yield "null", pa.array([None, *values[1:]], kind), pa.types.is_integer(kind)
     yield "always the same", pa.array([values[0]] * len(values), kind), False
@@ -107,7 +106,7 @@ def _values(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
 
 
 def _beyond(array: pa.Array) -> pa.Array:
-    """Return texts of which all but the first begin far behind the end of their bytes."""
+    """Return texts; all but the first begin far behind the end of their bytes."""
     data = b"".join((text or "").encode() for text in array.to_pylist())
     offsets = np.full(len(array) + 1, 1 << 30, np.int32)
     offsets[[0, -1]] = 0, len(data)

@@ -1,6 +1,4 @@
-"""
-The memory whose snapshots are forged: something of all that is derived, in a home of two tenants.
-"""
+"""The memory with the forged snapshots: some of every derived table, in a home of two tenants."""
 
 from pathlib import Path
 
@@ -46,7 +44,7 @@ def make(home: Path) -> None:
 
 
 def _populate(log: EventLog, name: str) -> None:
-    """Add what projections beside the memories and their words are made of."""
+    """Add events for the projections beyond the memories and their words."""
     at = _MADE_AT + 1
     ids = [f"{name}-m{number:02}" for number in range(30)]
     commands.record_batch(log, _special(name), at)

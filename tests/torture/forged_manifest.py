@@ -1,6 +1,4 @@
-"""
-Forged manifests: valid JSON, named by HEAD with its true hash, and not what any build wrote.
-"""
+"""Forged manifests: valid JSON, named by HEAD with its true hash, and not written by any build."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,7 +18,7 @@ Says = dict[str, Any]
 
 
 def forgeries(home: Path) -> Iterator[tuple[str, Forge]]:
-    """Yield what a manifest of the default tenant may say wrongly, and how it is made to."""
+    """Yield the possible faults of the default tenant's manifest, each with its forge."""
     for name, values in {
         "number": (_HUGE, -1, "1", None),
         "at": (_HUGE, -_HUGE, 1.5),
@@ -124,7 +122,7 @@ def _below(folder: str) -> Callable[[Says], object]:
 
 
 def _anothers(home: Path) -> None:
-    """Put what another tenant's manifest names into the default tenant's folder."""
+    """Copy another tenant's HEAD, manifest and files into the default tenant's folder."""
     mine, other = tenants.tenant(home), tenants.tenant(home, "other")
     manifest = manifests.current(other)
     for ref in manifest.projections.values():

@@ -1,6 +1,4 @@
-"""
-What a fresh server says of a forged memory, page by page, in a process that may crash.
-"""
+"""The answers of a fresh server over a forged memory, page by page, in a process that may crash."""
 
 import logging
 from collections.abc import Mapping
@@ -33,7 +31,7 @@ PAGES = (
 DRAWN = (
     "/t/default/graph",
     "/t/default/graph/around?of=file&name=src/cache.py",
-)  # of the dashboard, for a browser
+)  # dashboard pages, for a browser
 _PASSING = frozenset(
     {"recall", "took_us", "took_ms", "laps", "notices", "snapshot_bytes", "log_bytes"}
 )
@@ -41,7 +39,7 @@ _PASSING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was answered, by request; `notices` is what recall said is set aside."""
+    """The answers by request; `notices` are recall's notices of parts set aside."""
 
     answers: Mapping[str, Any]
     failed: tuple[str, ...]
@@ -51,8 +49,7 @@ class Seen:
 def seen(home: str) -> Seen:
     """Ask a fresh server of a home for everything.
 
-    What it does not answer has failed; a page may say that there is no such thing, and that is
-    another answer than with 200.
+    A request without an answer has failed; a page may answer 404, which differs from a 200.
     """
     tenants = OpenTenants(Settings(Path(home), CHOICES))
     answers: dict[str, Any] = {}
@@ -87,14 +84,14 @@ def seen(home: str) -> Seen:
 
 
 def _lasting(answer: Any) -> Any:
-    """Return an answer without what is another at each one."""
+    """Return an answer without the fields that differ at each request."""
     if isinstance(answer, dict):
         return {name: _lasting(value) for name, value in answer.items() if name not in _PASSING}
     return [_lasting(value) for value in answer] if isinstance(answer, list) else answer
 
 
 def told(home: str) -> tuple[bool, frozenset[str]]:
-    """Return true if `verify` finds something, and the findings of the doctor."""
+    """Return True if `verify` finds a fault, and the doctor's findings."""
     settings = Settings(Path(home), CHOICES)
     of = tenant.find_tenant(settings.home, "default")
     with EventLog(of.log) as log:
@@ -112,8 +109,8 @@ def healed(home: str) -> Seen:
 
 
 def blind(home: str) -> Seen:
-    """Ask a server that takes whatever a file holds."""
-    logging.disable(logging.CRITICAL)  # its tracebacks are what is wanted, and nobody's to read
+    """Ask a server that does not check the content of files."""
+    logging.disable(logging.CRITICAL)  # its tracebacks are expected, and not worth reading
     try:
         with patch.object(Constraints, "check_part", lambda *of: None):
             return seen(home)
@@ -122,6 +119,6 @@ def blind(home: str) -> Seen:
 
 
 def act(arguments: tuple[str, str]) -> Any:
-    """Do one of these to a home, by its name."""
+    """Call one of these functions for a home, by name."""
     name, home = arguments
     return {"seen": seen, "told": told, "healed": healed, "blind": blind}[name](home)

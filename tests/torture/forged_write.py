@@ -1,6 +1,4 @@
-"""
-How a forgery is put into a home: its file, and all that a manifest says of it, are true to it.
-"""
+"""Writing a forgery into a home: its file, and a manifest that matches it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ from store.snapshots.snapshot import SnapshotRef
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One part of a table of what is served, that recall or a build reads."""
+    """One part of a table of the published snapshot, which recall or a build reads."""
 
     projection: str
     table: str
@@ -42,12 +40,12 @@ def places(home: Path) -> Iterator[Place]:
 
 def read(home: Path, place: Place) -> pa.Table:
     path = tenants.tenant(home).snapshots / place.file.path
-    with pa.OSFile(str(path)) as file:  # read, not mapped: it is to be replaced
+    with pa.OSFile(str(path)) as file:  # read, not mapped: it will be replaced
         return pa.ipc.open_file(file).read_all()
 
 
 def put(home: Path, place: Place, table: pa.Table) -> None:
-    """Write a table in a part's place, and have the manifest say of it what is true."""
+    """Write a table in a part's place, and update the manifest to match it."""
     tenant = tenants.tenant(home)
     path = tenant.snapshots / place.file.path
     path.unlink()
@@ -87,7 +85,7 @@ def publish_bytes(home: Path, number: Any, data: bytes) -> None:
 
 
 def changed(home: Path, change: Callable[[Any], Any]) -> None:
-    """Have the manifest that is served say something else, as plain JSON."""
+    """Change the current manifest, as plain JSON."""
     manifest = manifests.current(tenants.tenant(home))
     plain = msgspec.json.decode(msgspec.json.encode(manifest))
     data = change(plain)
@@ -97,7 +95,7 @@ def changed(home: Path, change: Callable[[Any], Any]) -> None:
 
 
 def _digest(table: pa.Table, file: PartFile) -> str:
-    """Return the digest of the rows; of what cannot be read to the end, that of those before."""
+    """Return the digest of the rows; if they cannot be read, the old file's digest."""
     try:
         table.validate(full=True)
         return Part.of(table).digest
@@ -106,7 +104,7 @@ def _digest(table: pa.Table, file: PartFile) -> str:
 
 
 def _of_parts(ref: SnapshotRef) -> str:
-    """Return the digest of tables in parts, as `store.snapshots.projection.digest` makes it."""
+    """Return the digest of tables in parts, as `store.snapshots.projection.digest` does."""
     total = sha256()
     for name in sorted(ref.parts):
         total.update("/".join([name, *(file.digest for file in ref.parts[name])]).encode())

@@ -1,8 +1,8 @@
 """
-Forging: backups as no mnemolog makes them: damaged, lying, or made to reach out of their folder.
+Forging: invalid backups: damaged, inconsistent, or made to write outside their folder.
 
-Each is a pure function of a seeded generator and a whole backup, so what went wrong can be made
-again from its name and number.
+Each is a pure function of a seeded generator and a whole backup, so its name and number reproduce a
+failure.
 """
 
 import io
@@ -20,17 +20,17 @@ from typing import Any
 LIST, LOG = "backup.json", "log.sqlite"
 _ZEROS = 1 << 20
 _DEEP = 100_000
-_ZIP64 = 0xFFFFFFFF  # stands for a size that is told elsewhere
+_ZIP64 = 0xFFFFFFFF  # stands for a size stored elsewhere
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole backup: the file's bytes, its parts by name, what it lists."""
+    """A whole backup: the file's bytes, its parts by name, its listing."""
 
     data: bytes
     parts: dict[str, bytes]
     listing: dict[str, Any]
-    outside: str  # a folder that nothing may be written to
+    outside: str  # a folder that must stay unchanged
 
 
 Forge = Callable[[random.Random, Whole], bytes]
@@ -51,7 +51,7 @@ def zipped(members: list[tuple[str | zipfile.ZipInfo, bytes]]) -> bytes:
 
 
 def relisted(backup: Whole, parts: dict[str, bytes], **changes: Any) -> bytes:
-    """Return a backup of other parts whose list is right about them, but for some changes."""
+    """Return a backup of other parts with a correct listing of them, except for some changes."""
     entries = [
         {"name": name, "bytes": len(data), "sha256": sha256(data).hexdigest()}
         for name, data in parts.items()
@@ -120,7 +120,7 @@ def _evil(chance: random.Random, backup: Whole) -> str:
 
 
 def named(chance: random.Random, backup: Whole) -> bytes:
-    """Put a member elsewhere, named in the list or not."""
+    """Add a member with an evil name, listed or not."""
     name, data = _evil(chance, backup), b"evil"
     if chance.random() < 0.5:
         return relisted(backup, backup.parts | {name: data})
@@ -135,7 +135,7 @@ def renamed(chance: random.Random, backup: Whole) -> bytes:
 
 
 def linked(chance: random.Random, backup: Whole) -> bytes:
-    """Make a member a link, a folder or a device of the zip's own."""
+    """Make a member of the zip a link, a folder, a pipe or a device."""
     kind = chance.choice((stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFDIR))
     name = chance.choice((LOG, "cold", "cold/log", "evil"))
     entry = zipfile.ZipInfo(name + ("/" if kind == stat.S_IFDIR else ""))
@@ -171,7 +171,7 @@ def emptied(chance: random.Random, backup: Whole) -> bytes:
     return relisted(backup, backup.parts | {name: b""})
 
 
-# -- what is said of the parts
+# -- the listing of the parts
 
 
 def miscounted(chance: random.Random, backup: Whole) -> bytes:
@@ -241,11 +241,11 @@ def missized(chance: random.Random, backup: Whole) -> bytes:
     return bytes(data)
 
 
-# -- what the parts hold, with a list that is right about it
+# -- the content of the parts, with a correct listing
 
 
 def rotten(chance: random.Random, backup: Whole) -> bytes:
-    """Damage a part and hash it anew: only what is in it can tell."""
+    """Damage a part and hash it anew: only its content shows the damage."""
     name = chance.choice([each for each in backup.parts if each != LIST])
     data = bytearray(backup.parts[name])
     for _ in range(chance.choice((1, 1, 4))):
@@ -271,7 +271,7 @@ def swapped(chance: random.Random, backup: Whole) -> bytes:
 
 
 def bomb(size: int, backup: Whole, *, is_honest: bool) -> Iterator[bytes]:
-    """Yield the pieces of a backup whose log is so many zeros; its list says so, or lies."""
+    """Yield the pieces of a backup with a log of `size` zeros; its listing is honest or lies."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     start = packer.compress(bytes(_ZEROS)) + packer.flush(zlib.Z_FULL_FLUSH)
     again = packer.compress(bytes(_ZEROS)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -288,7 +288,7 @@ def bomb(size: int, backup: Whole, *, is_honest: bool) -> Iterator[bytes]:
 
 
 def crowd(members: int, backup: Whole) -> Iterator[bytes]:
-    """Yield the pieces of a zip of so many empty members."""
+    """Yield the pieces of a zip of empty members."""
     names = (f"{number:07}" for number in range(members))
     yield from _raw_zip(*((name, 0, 0, 0, 0, iter(())) for name in names))
 
@@ -297,7 +297,7 @@ Member = tuple[str, int, int, int, int, Iterator[bytes]]
 
 
 def _raw_zip(*members: Member) -> Iterator[bytes]:
-    """Yield a zip of members told by name, method, packed and whole size, CRC and bytes."""
+    """Yield a zip of members given by name, method, packed and whole size, CRC and bytes."""
     at, index = 0, []
     for name, method, packed, size, crc, pieces in members:
         more = struct.pack("<2HQ", 1, 8, size) if size >= _ZIP64 else b""
@@ -322,7 +322,7 @@ def _rest(backup: Whole) -> list[tuple[str | zipfile.ZipInfo, bytes]]:
 
 
 def _quietly(members: list[tuple[str, bytes]]) -> bytes:
-    """Return a zip with a name twice, of which zipfile would warn."""
+    """Return a zip with a duplicate name, without zipfile's warning."""
     import warnings
 
     with warnings.catch_warnings():

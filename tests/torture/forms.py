@@ -1,6 +1,6 @@
 """
-forms: whatever is sent to the dashboard's forms and pages, and to the API's operations, nothing
-fails, nothing is written without the form's own token, and nothing said comes back as markup.
+forms: for any input to the dashboard's forms and pages, and to the API's operations, nothing fails,
+nothing is written without the form's own token, and no input comes back as markup.
 """
 
 import random
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_790_000_100_000_000
 MARKUP = "\"'><xss-a onx=1>{{7*7}}</script></textarea></title>javascript:alert(1)"
 RAW = re.compile(r"<xss-a|49</script>|href=[\"']?\s*javascript:", re.IGNORECASE)
-# they start a process, end the session that asks, or take the memory away that all ask of
+# they start a process, end the client's session, or delete the memory under test
 SPARED = ("/jobs/build", "/jobs/run", "/logout", "/access/delete")
 KNOWN = ("m00", "m13", "g1", "k2", "s1", "r1", "r2", "j1", "default", "Anna", "store/log.py", "x")
 LIKELY = (
@@ -53,7 +53,7 @@ _NAMED = re.compile(r'name="(\w+)"')
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what forms and pages answered, then what operations did at full scale."""
+    """Yield the outcomes of forms and pages, then, at full scale, of operations."""
     home = folder / "home"
     with EventLog(tenant(home).log, create=True) as log:
         _fill(tenant(home), log)
@@ -66,19 +66,19 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             yield _pages(asks, opened, defects, scale.of(200, 3_000))
     finally:
         opened.close()
-    if scale is Scale.FULL:  # at every push it is tests/test_schemathesis.py
+    if scale is Scale.FULL:  # at every push, tests/test_schemathesis.py does this
         yield _operations(folder / "operations")
 
 
 def _fill(tenant: Tenant, log: EventLog) -> None:
-    """Write something of everything."""
+    """Write events of all kinds."""
     remember(log)
     embedder = LexicalEmbedder()
     populated(SimpleNamespace(log=log, rebuild=lambda: rebuild(tenant, log, embedder, NOW)))
 
 
 def _rules(asks: Browser, method: str) -> list[Rule]:
-    """Return the dashboard's addresses that take a method."""
+    """Return the dashboard's URL rules that accept a method."""
     rules = asks.client.application.url_map.iter_rules()
     return [
         rule
@@ -112,7 +112,7 @@ def _fields(chance: random.Random, names: Sequence[str]) -> dict[str, str]:
 
 
 def _path(chance: random.Random, rule: Rule) -> str:
-    """Return an address of a rule's: of the tenant there is, and of an id there may be."""
+    """Return a path of a rule: mostly of the existing tenant and a known id."""
     values: dict[str, Any] = {name: _value(chance)[:200] for name in rule.arguments}
     if "tenant" in values and chance.random() < 0.95:
         values["tenant"] = "default"
@@ -138,7 +138,7 @@ def _fault(answer: TestResponse, defects: Defects) -> str:
 
 
 def _forms(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> Outcome:
-    """Forms as a page of ours would send them, but for what is in them."""
+    """Send forms as a page of ours would, except for their content."""
     chance, names, rules = random.Random(11), _names(), _rules(asks, "POST")
     statuses, wrong = Counter[int](), list[str]()
     for _ in range(count):
@@ -156,7 +156,7 @@ def _forms(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> 
 
 
 def _strangers(asks: Browser, opened: OpenTenants, count: int) -> Outcome:
-    """The same without the page's token, with a wrong one, or as a body of another type."""
+    """Send the same without the page's token, with a wrong one, or as a body of another type."""
     chance, names, rules = random.Random(12), _names(), _rules(asks, "POST")
     before, wrong = _state(opened), list[str]()
     for _ in range(count):
@@ -176,7 +176,7 @@ def _strangers(asks: Browser, opened: OpenTenants, count: int) -> Outcome:
 
 
 def _pages(asks: Browser, opened: OpenTenants, defects: Defects, count: int) -> Outcome:
-    """Pages, whatever their address asks; looking writes nothing."""
+    """Get pages with any query; reading writes nothing."""
     chance, rules = random.Random(13), _rules(asks, "GET")
     names = sorted({*_names(), "q", "from", "sort", "state", "after", "kind", "name", "flash"})
     opened.get("default").notes.write()
@@ -215,7 +215,7 @@ def _status_counts(statuses: Counter[int]) -> str:
 
 
 def _operations(home: Path) -> Outcome:
-    """schemathesis asks every operation of the API, 200 times each."""
+    """Have schemathesis try every operation of the API, 200 times each."""
     tenant_ = tenant(home)
     with EventLog(tenant_.log, create=True) as log:
         _fill(tenant_, log)

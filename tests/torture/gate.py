@@ -1,5 +1,5 @@
 """
-gate: Host x Origin x Sec-Fetch-Site x content type x method x what is shown, for programs and for
+gate: Host x Origin x Sec-Fetch-Site x content type x method x credential, for programs and for
 pages: nothing outside the allowlist reaches a route.
 """
 
@@ -30,11 +30,11 @@ PATHS: tuple[tuple[str, Callable[[str, str | None, str], int]], ...] = (
     ("/v1/memories", for_programs),
     ("/t/team/memories", for_pages),
 )
-EVERY = 23  # one of so many where all are too many; shares no factor with the table's sides
+EVERY = 23  # the step of a sample, if all are too many; shares no factor with the table's sides
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield every combination's answer, and what a gate without its first half lets in."""
+    """Yield the outcome of every combination, and of a gate without its check of origins."""
     step = scale.of(EVERY, 1)
     with_gate = door(folder / "whole")
     for path, expected in PATHS:

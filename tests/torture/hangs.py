@@ -1,9 +1,9 @@
 """
-Servers that take a prompt and never answer it: the first hook waits for one, the next ones do not.
+Servers that accept a prompt and never answer: the first hook waits, the next ones do not.
 
-A listener stands where the server would be and counts who connects. Time is told to the breaker by
-its file's age, so nothing here depends on how fast the machine is. The control deletes the breaker
-between prompts: there every hook waits.
+A listener replaces the server and counts connections. The age of the breaker's file stands for
+time, so nothing here depends on the machine's speed. The control deletes the breaker between
+prompts: there every hook waits.
 """
 
 import json
@@ -27,12 +27,12 @@ from store.home.files import replace_file
 from store.home.registry import Server
 
 EVENTS = ("UserPromptSubmit", "SessionStart", "PreToolUse", "Stop")
-LATEST_S = 60.0  # for a hook on a machine that does much else
+LATEST_S = 60.0  # for a hook on a busy machine
 Sick = Callable[[socket.socket], None]
 
 
 def _silent(connection: socket.socket) -> None:
-    """Take the request and say nothing."""
+    """Accept the request and send nothing."""
 
 
 def _halfway(connection: socket.socket) -> None:
@@ -40,7 +40,7 @@ def _halfway(connection: socket.socket) -> None:
 
 
 def _dripping(connection: socket.socket) -> None:
-    """Say a byte now and then, so that no single read takes long."""
+    """Send a byte at a time, so that no single read takes long."""
     for byte in b"HTTP/1.1 200 OK\r\n" * 100:
         try:
             connection.sendall(bytes((byte,)))
@@ -62,7 +62,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _asked(
     home: Path, serve: Sick, prompts: int, tried: str, *, is_control: bool = False
 ) -> Outcome:
-    """Run hooks one after another, each event in turn; count what reaches the server."""
+    """Run hooks one after another, each event in turn; count the connections to the server."""
     wrong = []
     with _listening(home, serve) as reached:
         first = _hook(home, EVENTS[0])
@@ -85,7 +85,7 @@ def _asked(
 
 @dataclass
 class Reached:
-    """How many connected, and their connections, kept open."""
+    """The number of connections, and the open connections."""
 
     count: int = 0
     held: list[socket.socket] = field(default_factory=list)
@@ -118,7 +118,7 @@ def _listening(home: Path, serve: Sick) -> Iterator[Reached]:
 
 
 def _age_breaker(home: Path, age_s: float, *, is_there: bool) -> None:
-    """Let the breaker have tripped so long ago, or not at all."""
+    """Set the breaker's age, or delete it."""
     breaker = Settings(home).server_breaker
     if not is_there:
         breaker.unlink(missing_ok=True)
@@ -128,7 +128,7 @@ def _age_breaker(home: Path, age_s: float, *, is_there: bool) -> None:
 
 
 def _hook(home: Path, event: str) -> bytes:
-    """Run the hook client as a host does; return what it prints."""
+    """Run the hook client as a host does; return its output."""
     payload = {"session_id": "s1", "cwd": "/", "hook_event_name": event, "prompt": "go on"}
     completed = subprocess.run(
         [sys.executable, "-I", "-S", client.__file__, "claude-code", "--home", str(home)],

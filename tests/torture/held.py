@@ -1,4 +1,4 @@
-"""held: what a server and its home hold at a moment, as Linux tells it."""
+"""held: the resources of a server and its home at a moment, as Linux reports them."""
 
 import re
 from dataclasses import dataclass, fields
@@ -15,8 +15,8 @@ MIB = 1 << 20
 class Held:
     """A server process (memory in MiB) and the files of one tenant (bytes), at a second of a run.
 
-    `deleted` are the bytes of files that the process still holds though they were deleted: those of
-    snapshots that gave way. `served` are the bytes of the manifest that is current.
+    `deleted` are the bytes of deleted files that the process still holds: those of replaced
+    snapshots. `served` are the bytes of the current manifest.
     """
 
     second: float
@@ -85,5 +85,5 @@ def _bytes(folder: Path) -> int:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0
-    except FileNotFoundError:  # it went meanwhile
+    except FileNotFoundError:  # deleted meanwhile
         return 0

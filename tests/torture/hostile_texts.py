@@ -1,6 +1,4 @@
-"""
-hostile_texts: what nobody would write and somebody will send, by chance; notes in many scripts.
-"""
+"""hostile_texts: random hostile texts, and notes in many scripts."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -62,7 +60,7 @@ BAIT = (
 )
 
 
-REPEATED = 1 / 30  # of the texts, said over and over
+REPEATED = 1 / 30  # of the texts are repeated
 
 
 def notes(count: int, chance: random.Random) -> Iterator[str]:
@@ -93,10 +91,10 @@ def hostile(
     known: list[str] | None = None,
     repeats: bool = True,
 ) -> str:
-    """Return a text of one or several kinds; one of thirty is said over and over, as long as may
-    be, unless it is not to repeat.
+    """Return a text of one or several kinds; unless `repeats` is False, one in thirty is repeated,
+    up to `longest`.
 
-    `known` are texts that are there: parts of them are asked too.
+    Parts of the texts in `known` are used too.
     """
     pieces = [chance.choice(_KINDS)(chance) for _ in range(chance.choice((1, 1, 2, 3, 6)))]
     if known and chance.random() < 0.4:

@@ -1,8 +1,8 @@
 """
-Imports of sources that were spoilt, that never end, or that want to be run.
+Imports of spoilt sources, endless ones, and those that try to run a program.
 
-Whatever the source: it is read, or refused with an error of ours that names the line; it takes
-seconds and little memory; nothing of it is ever executed.
+Any source is read, or refused with an error of ours that names the line; it takes seconds and
+little memory; nothing of it is ever executed.
 """
 
 import gzip
@@ -39,7 +39,7 @@ _READ: dict[str, Callable[[Path], Iterator[Draft]]] = {
     "git": lambda source: git.drafts(source, project=None),
 }
 
-Given = tuple[str, str, str]  # how it is read, the source, the home
+Given = tuple[str, str, str]  # the reader, the source, the home
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -56,7 +56,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _import(job: Given) -> tuple[int, int]:
-    """Import a source, in a process of its own; return how many memories it gave and refused."""
+    """Import a source, in a process of its own; return the number of memories read and refused."""
     kind, source, home = job
     if kind == "planted":
         memory = bytearray(300 * _MIB)
@@ -70,7 +70,7 @@ def _import(job: Given) -> tuple[int, int]:
 
 
 def _samples(folder: Path) -> dict[str, list[Path]]:
-    """Return sources that are as they should be, by what reads them."""
+    """Return valid sources, by their reader."""
     exported = folder / "exported.jsonl"
     with EventLog(tenants.tenant(folder / "sample").log, create=True) as log:
         drafts = [
@@ -97,7 +97,7 @@ def _samples(folder: Path) -> dict[str, list[Path]]:
 
 
 def _control(home: str, apart: Apart) -> Outcome:
-    """Say whether the harness sees a crash, and memory that is taken."""
+    """Return the control: the harness must see a crash and the memory it took."""
     answer = apart.ask(("planted", "", home))
     wrong = [fault for fault in (answer.crash, answer.grown > MOST_GROWN and "memory") if fault]
     apart.restart()
@@ -135,7 +135,7 @@ def _spoilt(
 
 
 def _endless(source: Path, home: str, apart: Apart, scale: Scale) -> Outcome:
-    """Sources that are far too long, in one line, in depth, or once they are unpacked."""
+    """Import sources that are far too long, in one line, in depth, or once unpacked."""
     mib, many = scale.of(10, 100), scale.of(2_000, 100_000)
     line = b'{"content":"' + b"a" * (mib * _MIB) + b'"}\n'
     said = b'{"type":"user","message":{"content":"' + b"a" * (mib * _MIB) + b'"}}\n'
@@ -231,7 +231,7 @@ def _zstd(data: bytes) -> bytes:
 
 
 def _strange(source: Path, home: str, apart: Apart) -> Outcome:
-    """Folders and names that are none: pipes, devices, links in a ring, links that lead out."""
+    """Import strange folders and names: pipes, devices, link loops, links to the outside."""
     outside = source.parent / "outside"
     outside.mkdir()
     secret = "the harbour opens at six for the pilots"
@@ -268,7 +268,7 @@ def _strange_folder(folder: Path, ending: str, outside: Path) -> None:
 
 
 def _repositories(source: Path, home: str, apart: Apart, scale: Scale) -> Outcome:
-    """Repositories whose own settings, hooks and attributes name a program to run."""
+    """Import repositories whose settings, hooks and attributes name a program to run."""
     ran = source.parent / "ran"
     program = source.parent / "program"
     program.write_text(f"#!/bin/sh\ntouch {shlex.quote(str(ran))}\ncat\n")
@@ -332,7 +332,7 @@ def _hooks(folder: Path, program: Path) -> None:
 
 
 def _promised(folder: Path, program: Path) -> None:
-    """A partial clone that lacks a blob: git would fetch it, by whatever the settings name."""
+    """Make a partial clone without a blob: git would fetch it with the program in the settings."""
     blob = _git(folder, "rev-parse", "HEAD:main.py")
     _git(folder, "config", "extensions.partialClone", "origin")
     _git(folder, "config", "core.repositoryFormatVersion", "1")
@@ -369,7 +369,7 @@ def _long_message(folder: Path, program: Path) -> None:
 
 
 def _odd_commit(folder: Path, program: Path) -> None:
-    """A commit whose times, names and message no git would write."""
+    """Make a commit with times, names and a message that no git would write."""
     tree = _git(folder, "rev-parse", "HEAD^{tree}")
     parent = _git(folder, "rev-parse", "HEAD")
     raw = folder.parent / "commit"
@@ -395,13 +395,13 @@ def _broken(folder: Path, program: Path) -> None:
 
 
 def _blank_origin(folder: Path, program: Path) -> None:
-    """A remote whose settings are white space for as far as one looks."""
+    """Add a remote with settings of 200,000 blank lines."""
     with (folder / ".git" / "config").open("a") as config:
         config.write('[remote "origin"]\n' + "\n" * 200_000 + "\turl\n")
 
 
 def _pointing(text: bytes) -> Callable[[Path, Path], None]:
-    """A work tree whose `.git` is a file that points somewhere."""
+    """Return a maker of work trees with a `.git` file of some text."""
 
     def make(folder: Path, program: Path) -> None:
         (folder / ".git").rename(folder.parent / f"{folder.name}-git")
@@ -417,7 +417,7 @@ def _ring(folder: Path, program: Path) -> None:
     (folder / ".git").write_text("gitdir: ring/x")
 
 
-_MOST_TELLING = slice(11, 17)  # of those that follow
+_MOST_TELLING = slice(11, 17)  # of the list below
 _HOSTILE: tuple[Callable[[Path, Path], None], ...] = (
     _setting(("core.fsmonitor", "PROGRAM")),
     _setting(("core.pager", "PROGRAM"), ("pager.log", "PROGRAM")),

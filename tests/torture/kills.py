@@ -1,8 +1,8 @@
 """
 kills: kill -9 of the server, and of builds and jobs beside it, while several processes call.
 
-What was acknowledged is in the log, once; a server and a job start after every kill; nothing of
-what was killed runs on.
+Every acknowledged event is in the log, once; a server and a job start after every kill; no killed
+process runs on.
 """
 
 import os
@@ -28,15 +28,15 @@ from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
 
 PROCESSES = 2
-EVERY = 4  # kills; then a job is let run to its end, and a server is killed while it starts
-# what callers hand over by the hundred says the same of different tickets, so which of it comes
-# back is chance: past answers are other attacks' business
+EVERY = 4  # kills; then a job runs to its end, and a server is killed while it starts
+# callers ingest hundreds of similar texts about different tickets, so which are recalled is chance:
+# other attacks check past answers
 BUILD = ("build", "--quick", "--accept")
 JOBS = (BUILD, ("run", "archive", "--apply", "--no-model"), BUILD)
 SLOWEST_S, PATIENCE_S = 20.0, 180.0
 
 
-# a server that says a write is done before it is: some of it is lost by any kill
+# a server that acknowledges a write before it is done: any kill loses some
 CARELESS = """
 import threading, time
 from serve.app import create_app
@@ -101,7 +101,7 @@ def _killed(folder: Path, kills: int, events: int) -> Iterator[Outcome]:
 
 
 def _careless(folder: Path, kills: int) -> Outcome:
-    """Kill a server that acknowledges too soon: what it lost must be seen."""
+    """Kill a server that acknowledges too soon: its losses must be seen."""
     home = folder / "home"
     home.mkdir(parents=True)
     callers = Callers(home, folder / "over", 1)
@@ -122,10 +122,10 @@ def _careless(folder: Path, kills: int) -> Outcome:
 
 
 class _Run:
-    """The servers and jobs of one home, one after the other, and what went wrong with them."""
+    """The servers and jobs of one home, one after the other, and their faults."""
 
     def __init__(self, home: Path, chance: random.Random, events: int) -> None:
-        """`events` are written at least before each kill."""
+        """At least `events` events are written before each kill."""
         self.home, self.chance, self.events = home, chance, events
         self.kills = self.killed_jobs = self.done_jobs = 0
         self.starts: list[float] = []
@@ -137,7 +137,7 @@ class _Run:
         return tenant(self.home)
 
     def cycle(self, number: int) -> None:
-        """Start a server, have it asked until enough was written, and kill it; a job beside it."""
+        """Start a server and perhaps a job, wait until enough is written, and kill them."""
         is_whole = number % EVERY == EVERY - 1
         server = self.started()
         job = self.job(JOBS[number % len(JOBS)]) if is_whole or number % 2 == 0 else None
@@ -152,7 +152,7 @@ class _Run:
             self.kill_starting()
 
     def wait_for(self, events: int) -> None:
-        """Wait until so many more events are written, or for long enough."""
+        """Wait until `events` more are written, at most `SLOWEST_S` seconds."""
         deadline = time.monotonic() + SLOWEST_S
         with EventLog(self.tenant.log) as log:
             before = log.head()
@@ -164,7 +164,7 @@ class _Run:
         server = Server(self.home)
         self.starts.append(time.monotonic() - began)
         status, answer = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
-        while status == 503:  # too many ask at once
+        while status == 503:  # too many requests at once
             status, answer = server.ask("POST", "/v1/recall", {"query": "ticket"}, timeout_s=30)
         if status != 200:
             self.wrong.append(f"a recall after kill {self.kills}: {status} {answer}")
@@ -203,7 +203,7 @@ class _Run:
         job.communicate()
 
     def finish(self, job: "subprocess.Popen[bytes]") -> None:
-        """Let a job end; one that was killed before it must not be in its way."""
+        """Wait for a job's end; a job killed before it must not block it."""
         data = job.communicate(timeout=PATIENCE_S)[1]
         self.done_jobs += 1
         if job.returncode:
@@ -211,7 +211,7 @@ class _Run:
             self.wrong_jobs.append(f"{job.args} ended with {job.returncode}: {words[-1]}")
 
     def settle(self) -> None:
-        """Let the last server record what waits, and a build publish all of it."""
+        """Let the last server record the queued batches, and a build publish all of it."""
         last, queue = self.started(), Queue(self.tenant.ingest)
         deadline = time.monotonic() + PATIENCE_S
         while (counts := queue.counts())["queued"] + counts["running"]:
@@ -223,7 +223,7 @@ class _Run:
             self.wrong.append(f"{counts['dead']} batches are dead")
         queue.close()
         last.kill(signal.SIGTERM)
-        # one that a server began may still be at work: it is waited for
+        # waits for a build that a server started
         self.finish(self.job((*BUILD, "--wait", str(PATIENCE_S))))
         with EventLog(self.tenant.log) as log:
             if manifests.current(self.tenant).watermark != log.head():
@@ -232,7 +232,7 @@ class _Run:
 
 
 def _running(home: Path) -> list[str]:
-    """Return the command lines of processes that work on a home, those that soon end left out."""
+    """Return the command lines of processes that work on a home, except those that soon end."""
     named = f"MNEMOLOG_HOME={home}".encode()
     lines: list[str] = []
     for _ in range(600):
@@ -249,7 +249,7 @@ def _running(home: Path) -> list[str]:
 
 
 def _events(log: EventLog, reported: Told) -> Outcome:
-    """Compare the log with what was acknowledged."""
+    """Compare the log with the acknowledged texts."""
     bodies = [event.body for event in log.read() if isinstance(event.body, Recorded)]
     written = Counter(body.content for body in bodies)
     acknowledged = set(reported.acknowledged)
@@ -271,7 +271,7 @@ def _events(log: EventLog, reported: Told) -> Outcome:
 
 
 def _hooks(log: EventLog, reported: Told) -> Outcome:
-    """Compare the log with the uses of tools that were answered before a hook's deadline."""
+    """Compare the log with the tool uses that were answered before a hook's deadline."""
     written = Counter(event.body.command for event in log.read() if isinstance(event.body, Acted))
     lost = [ran for ran in reported.hooks if ran not in written]
     doubled = [ran for ran, times in written.items() if times > 1]

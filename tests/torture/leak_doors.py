@@ -1,6 +1,4 @@
-"""
-Leak doors: the ways by which a secret comes in, and what was sent by which.
-"""
+"""Leak doors: the ways by which a secret comes in, and a record of the secrets by door."""
 
 import itertools
 import json
@@ -15,13 +13,13 @@ from hosts_told import RECORDED, in_session, laced
 from torture.secret_kinds import KINDS, Secret
 from torture.traces import KNOWN
 
-MARKER = "thornbushes"  # no secret: it is kept wherever a text is
-_LARGE = 900_000  # bytes: what waitress would put into a file
+MARKER = "thornbushes"  # no secret: it is kept with its text
+_LARGE = 900_000  # bytes: waitress would put so many into a file
 
 
 @dataclass(slots=True)
 class Here:
-    """The places of an attack, and what was sent in by which door."""
+    """The places of an attack, and the secrets sent by each door."""
 
     home: Path
     spool: Path
@@ -37,8 +35,8 @@ class Here:
         return self.folder / "repository"
 
     def secret(self, door: str, *, is_name: bool = False) -> str:
-        """Return a secret that goes in by a door, and look for it in the end; one without a slash
-        where it is to be part of a name.
+        """Return a secret to send by a door, and record it for the search; with `is_name` one
+        without a slash.
         """
         number = next(self.numbers)
         kinds = [kind for kind in KNOWN if kind != "url password"] if is_name else KNOWN
@@ -97,7 +95,7 @@ def _ingested(here: Here, send: Send) -> None:
 
 
 def _large(here: Here, send: Send) -> None:
-    """More than waitress keeps in memory unless it is told to."""
+    """Send more than waitress keeps in memory by default."""
     words = "a long memory of little use " * 100
     memories = [{"content": f"{words} {here.text('a large body')}"} for _ in range(_LARGE // 2_900)]
     send("POST", "/v1/ingest", {"memories": memories})
@@ -133,7 +131,7 @@ def _by_hooks(here: Here, send: Send) -> None:
 
 
 def _in(payload: dict[str, Any], here: Here, host: str) -> dict[str, Any]:
-    """Return an event told in a repository whose remote has a password, of a file named so."""
+    """Return an event in a repository with a password in its remote, on files with secret names."""
     payload_ = payload | {"cwd": str(here.repository)} if "cwd" in payload else payload
     if isinstance(payload_.get("tool_input"), dict):
         payload_["tool_input"] = payload_["tool_input"] | {
@@ -181,7 +179,7 @@ COMMANDS: Sequence[Callable[[Here], list[str]]] = (
 
 
 def _file(here: Here, name: str, text: str) -> Path:
-    """Write a file of a person's own beside the memory."""
+    """Write a person's own file beside the memory."""
     path = here.repository / name
     path.write_text(text + "\n")
     return path

@@ -1,10 +1,10 @@
 """
-leaks: secrets through every door of a server under load, which is killed; then every file is read.
+leaks: secrets through every door of a server under load, which is killed; then all files are read.
 
-Each secret is its own and issued by nobody. It is looked for as it is, as JSON escapes it, in
-base64 at each of its three offsets and in UTF-16, in every file below the home, the folder for
-temporary files and the logs, and in what the server still holds open and unlinked. The control is
-a word that is no secret and goes in by the same doors: it must be found.
+Each secret is unique and fake. It is searched for in plain text, JSON-escaped, in base64 at each of
+its three offsets and in UTF-16, in every file below the home, the folder for temporary files and
+the logs, and in the unlinked files that the server still holds open. The control is a word that is
+no secret and goes in by the same doors: it must be found.
 """
 
 import http.client
@@ -36,7 +36,7 @@ _PATIENCE_S = 120.0
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what of the secrets is in which file, after the server was killed again and again."""
+    """Yield the secrets found in files, after the server was killed again and again."""
     here = Here(folder / "home", folder / "tmp", folder)
     for path in (here.home, here.spool):
         path.mkdir(mode=0o700)
@@ -65,7 +65,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _unused(here: Here) -> list[str]:
-    """Return the doors that never answered anything: what they were sent was not tried."""
+    """Return the doors that never answered: their secrets were not tried."""
     names = (door.__name__ for door in DOORS)
     return [f"{name} was never answered" for name in names if name not in here.answered]
 
@@ -82,7 +82,7 @@ def _environment(here: Here) -> dict[str, str]:
 def _under_load(here: Here, seconds: float, *, is_first: bool) -> None:
     """Start the server, send by every door for a while, and kill it.
 
-    The first time is over once all doors were answered.
+    The first run ends once all doors were answered.
     """
     settings = Settings(here.home)
     with (here.folder / "said.log").open("ab") as output:
@@ -126,7 +126,7 @@ def _port(settings: Settings, process: subprocess.Popen[bytes]) -> int:
 
 
 def _look_at_spooled(here: Here, pid: int) -> None:
-    """Keep what is in the files without a name that a server holds open for a moment."""
+    """Keep the content of the spool's files that a server holds open for a moment."""
     try:
         for path in Path(f"/proc/{pid}/fd").iterdir():
             name = os.readlink(path)
@@ -138,7 +138,9 @@ def _look_at_spooled(here: Here, pid: int) -> None:
 
 
 def _load(here: Here, port: int, token: str, first: int, over: threading.Event) -> None:
-    """Send by one door after the other until the server is gone; each thread begins elsewhere."""
+    """
+    Send by one door after the other until the server is gone; each thread starts at another door.
+    """
     for door in itertools.islice(itertools.cycle(DOORS), first * len(DOORS) // THREADS, None):
         try:
             door(here, partial(_send, here, door.__name__, port, token))
@@ -174,7 +176,7 @@ def _send(
 
 
 def _at_the_desk(here: Here, most: int) -> None:
-    """Send by the command line's doors, the server being dead."""
+    """Send by the command line's doors, with the server dead."""
     for command in COMMANDS[:most]:
         payload = {"session_id": here.secret("hook command"), "hook_event_name": "UserPromptSubmit"}
         prompt = json.dumps(payload | {"prompt": here.text("hook command, prompt")})

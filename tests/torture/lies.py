@@ -1,7 +1,7 @@
 """
-Lies: what a model may answer that is ill, or that obeys what it was shown.
+Lies: a model's malformed answers, and answers that obey the texts it was shown.
 
-Each is made of a fair answer, one that its job believes, for what is refused at once tries little.
+Each is made from a fair answer, which its job believes, as an answer refused at once tests little.
 """
 
 import json
@@ -14,14 +14,14 @@ from model_server import Asked
 from store.text.frame import CLOSING, OPENING
 
 DEPTH, LENGTH = 200_000, 3_000_000
-ONE = "We, the team, use pnpm here for installs"  # what two notes of `material` say together
+ONE = "We, the team, use pnpm here for installs"  # both pnpm notes, merged
 FACT = "The nightly export lands in the bucket exports-eu at four."
 
 
 @dataclass(frozen=True)
 class Seed:
-    """What a lie may hold: a new secret at each call, a word to obey, a poison, an id of another
-    tenant's. `number` counts the questions.
+    """The ingredients of a lie: a new secret at each call, a word to obey, a poison, another
+    tenant's id. `number` counts the questions.
     """
 
     secret: Callable[[], str]
@@ -35,7 +35,7 @@ Lie = Callable[[Asked, Seed], object]
 
 
 def fair(question: Asked, more: str) -> dict[str, Any]:
-    """Return an answer that a job believes, followed by more words wherever it has words."""
+    """Return an answer that a job believes, with `more` after each text."""
     lines = [json.loads(line) for line in question.data.splitlines() if line.startswith("{")]
     match question.schema_name:
         case "Judgment":
@@ -70,7 +70,7 @@ def _with(words: Callable[[Seed], str]) -> Lie:
 
 
 def _spoilt(question: Asked, value: object) -> dict[str, Any]:
-    """Return a fair answer with a value in the place of everything that is not free text."""
+    """Return a fair answer with `value` in place of everything except free text."""
 
     def spoil(inner: Any, name: str = "") -> Any:
         if isinstance(inner, dict):
@@ -84,7 +84,7 @@ def _spoilt(question: Asked, value: object) -> dict[str, Any]:
 
 
 def _deep(question: Asked, seed: Seed) -> object:
-    """Nest deeper than any stack, in a field that nobody asked for or in the text's place."""
+    """Nest deeper than any stack, in an unexpected field or in place of the text."""
     nested = "[" * DEPTH + "]" * DEPTH
     if seed.number % 2:
         return f"the answer is {nested}"
@@ -103,7 +103,7 @@ def _no_json(question: Asked, seed: Seed) -> object:
 
 
 def _others(question: Asked, seed: Seed) -> object:
-    """Name memories that were not shown: by ids of others, and by numbers that nothing has."""
+    """Name memories that were not shown: by foreign ids, and by unused numbers."""
     number = (0, -1, 10**6, 10**30)[seed.number % 4]
     answer = fair(question, "so")
     for lesson in answer.get("lessons", ()):

@@ -1,8 +1,8 @@
 """
-lived: a memory that lives through anything in any order, beside a dictionary that says what of it
-is to be seen.
+lived: a memory that undergoes random operations in any order, compared with a dictionary of its
+expected state.
 
-Each memory has a word that nobody else has, so that asking for it finds that one or nothing.
+Each memory has a unique word, so that a query for it finds that memory or nothing.
 """
 
 import itertools
@@ -50,7 +50,7 @@ LEAST_TOLD = 4  # events between two builds, so that most of a life is not build
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the dictionary says of a memory. `word` is its own; `since` the last change of it."""
+    """The expected state of a memory. `word` is unique to it; `changes` counts its changes."""
 
     word: str
     state: str = ACTIVE
@@ -65,7 +65,7 @@ class Known:
 
 
 class Life(RuleBasedStateMachine):
-    """One life. `lived` counts what was done in all of them, by name."""
+    """One life. `lived` counts the operations of all lives, by name."""
 
     lived: ClassVar[Counter[str]] = Counter()
 
@@ -74,14 +74,14 @@ class Life(RuleBasedStateMachine):
 
     @initialize(target=ids)
     def begin(self) -> Any:
-        """Open a new memory that holds a few notes, two of them values of one key."""
+        """Open a new memory with a few notes, two of them values of one key."""
         self.folder = Path(tempfile.mkdtemp(prefix="mnemolog-life-"))
         self.tenant = tenant(self.folder)
         self.now, self.number = START, itertools.count()
         self.model: dict[str, Known] = {}
         self.plans: dict[str, tuple[str, Known, int]] = {}
         self.links: set[tuple[str, str]] = set()
-        self.dropped: list[Any] = []  # handles nobody closed, as after a kill
+        self.dropped: list[Any] = []  # handles left open, as after a kill
         self.told = 0
         self._open(create=True)
         keys = (None, KEYS[0], None, KEYS[0])
@@ -103,7 +103,7 @@ class Life(RuleBasedStateMachine):
         self.model[id_] = replace(old, changes=old.changes + 1, **changes)
 
     def _gives_way(self, id_: str) -> None:
-        """A memory has become current: what else holds its key does so no more."""
+        """Supersede the other holders of a memory's key, as the memory has become current."""
         key = self.model[id_].key
         for other, memory in self.model.items():
             if other != id_ and key is not None and memory.key == key and memory.state == ACTIVE:
@@ -114,7 +114,7 @@ class Life(RuleBasedStateMachine):
                 self.plans[plan] = (other, replace(before, state=SUPERSEDED), applied)
 
     def _do(self, name: str, act: Callable[[], Any], *about: str) -> bool:
-        """Do it; return whether it was done, which of what was erased nothing is."""
+        """Do it; return False if a memory is erased, which must raise NotFound."""
         self._did(name)
         if any(self.model[id_].is_erased for id_ in about):
             try:
@@ -125,7 +125,7 @@ class Life(RuleBasedStateMachine):
         act()
         return True
 
-    # What is told
+    # Events
 
     @rule(
         target=ids,
@@ -150,7 +150,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(id_=ids)
     def add_again(self, id_: str) -> None:
-        """The same id and another text: refused, and nothing is written."""
+        """Record the same id with another text: it is refused, and nothing is written."""
         self._did("add again")
         head = self.log.head()
         try:
@@ -187,7 +187,7 @@ class Life(RuleBasedStateMachine):
             self._ends(id_, ARCHIVED)
 
     def _ends(self, id_: str, state: str) -> None:
-        """Only a restore brings back what was forgotten, in whatever state."""
+        """Set a state; a forgotten memory stays forgotten, as only a restore brings it back."""
         is_gone = self.model[id_].state == FORGOTTEN
         self._set(id_, state=FORGOTTEN if is_gone else state)
 
@@ -205,7 +205,7 @@ class Life(RuleBasedStateMachine):
     @rule(id_=ids, to=ids)
     def link(self, id_: str, to: str) -> None:
         if self._do("link", lambda: commands.link(self.log, id_, to, "support", self.now), id_, to):
-            self._set(id_)  # a link is told of the one that it leads from
+            self._set(id_)  # a link's event belongs to its source
             self.links.add((id_, to))
 
     @rule(id_=ids)
@@ -218,7 +218,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(target=planned, id_=ids)
     def plan(self, id_: str) -> Any:
-        """A job proposes to archive a memory."""
+        """Propose to archive a memory, as a job does."""
         memory = fold_log(self.log).rows.get(id_)
         if memory is None or self.model[id_].state != ACTIVE:
             return multiple()
@@ -258,7 +258,7 @@ class Life(RuleBasedStateMachine):
             assert self.model[id_].changes == applied, "what was changed since was lost"
             self._set(id_, state=before.state, expires_at=before.expires_at)
 
-    # What derives from it, and what happens to it
+    # Builds and accidents
 
     @precondition(lambda self: self.told >= LEAST_TOLD)
     @rule(full=st.booleans(), poll=st.booleans())
@@ -272,7 +272,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.told)
     @rule()
     def crash(self) -> None:
-        """Nothing is closed: what is there must do for who comes next."""
+        """Close nothing: the files as they are must suffice for the next process."""
         self._did("crash")
         self.dropped += [self.log, self.reader]
         self._open()
@@ -282,7 +282,7 @@ class Life(RuleBasedStateMachine):
         self._did("clock jump")
         self.now += by_s * SECOND
 
-    # What must hold
+    # Invariants
 
     @rule(id_=ids, wide=st.booleans(), project=st.sampled_from([None, "", "shop"]))
     def ask(self, id_: str, wide: bool, project: str | None) -> None:
@@ -322,7 +322,7 @@ class Life(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def _same_as_built_anew(self) -> None:
-        """The tail over a snapshot says what a full build says, and the log has each id once."""
+        """Check that the tail over a snapshot equals a full build, and the log has each id once."""
         events = list(self.log.read())
         assert [event.seq for event in events] == list(range(1, len(events) + 1))
         assert len({event.id for event in events}) == len(events)
@@ -350,7 +350,7 @@ class Life(RuleBasedStateMachine):
         return rows | differences
 
     def _must_be(self, id_: str, ids: Iterable[str], *, wide: bool) -> None:
-        """Who asks for a memory's own word gets it where it may be seen, and nothing hidden."""
+        """Check that a query for a memory's word finds it if visible, and nothing hidden."""
         visible = {
             known_id
             for known_id, memory in self.model.items()
@@ -366,7 +366,7 @@ class Life(RuleBasedStateMachine):
 
 
 def _apart(state: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    """Yield where two states are not the same, field by field."""
+    """Yield the differences of two states, field by field."""
     for place, was in state.items():
         if was != (value := other[place]):
             fields = was.__struct_fields__ if isinstance(was, Memory) else ()

@@ -1,9 +1,9 @@
 """
-locks: others at work on the same home: a program that holds the log, readers that never let go,
-builds, jobs and servers that meet.
+locks: concurrent work on one home: a program that locks the log, readers that never end, builds,
+jobs and servers that collide.
 
-Recall goes on, what was acknowledged is there once, and what could not be done is said and can be
-done again.
+Recall goes on, every acknowledged event is there once, and failed work is reported and can be
+repeated.
 """
 
 import json
@@ -28,10 +28,10 @@ from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
 from store.maintenance import build
 
-SLOWEST_S = 2.5  # half of what a writer waits for a lock: no recall may wait for one
-PACE_S = 0.05  # between an agent's prompts: what waits for a held log is bounded, by notes.MOST
+SLOWEST_S = 2.5  # half of a writer's lock timeout: no recall may wait for a lock
+PACE_S = 0.05  # between an agent's prompts: notes.MOST bounds the events waiting for a locked log
 NOW = 1_790_000_000_000_000
-BUSY = 75  # the exit code of who finds another one at work
+BUSY = 75  # the exit code of a command that finds another at work
 
 HOLD = """
 import sys, apsw
@@ -57,7 +57,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome:
     """Hold the log's write lock for long: recalls and hooks are answered, writes refused.
 
-    Held for ever, it is held until the last writer was told so.
+    With `is_held_for_ever` it is held until the last writer was refused.
     """
     home = _remembered(folder)
     server, wrong, counts = Server(home), [], Counter[str]()
@@ -98,13 +98,13 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
                 wrong.append("a write went through: the log was not held")
     for writer in writers:
         writer.join()
-    if statistics.median(took) > SLOWEST_S:  # one alone may be slow where the machine does much
+    if statistics.median(took) > SLOWEST_S:  # a single request may be slow on a busy machine
         wrong.append(f"recalls and prompts took {statistics.median(took):.1f} s")
     for body in refused:
         if server.record(body) not in (200, 201):
             wrong.append(f"{body['id']} is refused after the lock was let go")
         sure.append(body["id"])
-    time.sleep(2.5)  # what hooks told waits for the next look
+    time.sleep(2.5)  # hook events are written at the next poll
     server.kill(15)
     wrong += _compared(home, sure, ran)
     note = ", ".join(f"{many} {name}" for name, many in sorted(counts.items()))
@@ -114,7 +114,7 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
 
 
 def _ask_in_time(server: Server, wrong: list[str], counts: Counter[str]) -> list[float]:
-    """Recall and prompt; return how long each took."""
+    """Recall and prompt; return the seconds each took."""
     took: list[float] = []
     event = {
         "hook_event_name": "UserPromptSubmit",
@@ -135,7 +135,7 @@ def _ask_in_time(server: Server, wrong: list[str], counts: Counter[str]) -> list
             wrong.append(f"{name}: {error!r}")
             continue
         took.append(time.monotonic() - began)
-        if status == 204 and name == "prompts":  # its time was up: the machine does much else
+        if status == 204 and name == "prompts":  # its time was up: the machine is busy
             counts["prompts without an answer in time"] += 1
         elif status != 200 or "eu-west-1" not in json.dumps(answer):
             wrong.append(f"{name}: {status} {answer}")
@@ -160,7 +160,7 @@ def _use_a_tool(server: Server, wrong: list[str], counts: Counter[str], number: 
 
 
 def _snapshot_held(folder: Path, batches: int) -> Outcome:
-    """Hold a snapshot of the log open: writes go on, and what they took is given back after it."""
+    """Hold a snapshot of the log open: writes go on, and their WAL space is freed after it."""
     home = _remembered(folder)
     tenant_, wrong, largest = tenant(home), [], 0
     ahead = tenant_.log.with_name(f"{tenant_.log.name}-wal")
@@ -186,7 +186,7 @@ def _snapshot_held(folder: Path, batches: int) -> Outcome:
 
 
 def _together(folder: Path, rounds: int) -> Outcome:
-    """Run what a home may see at once: builds, an erasure, jobs, an import, a writer, a server."""
+    """Run builds, an erasure, jobs, an import, a writer and a server at once."""
     home = _remembered(folder)
     lines = folder / "notes.jsonl"
     wrong: list[str] = []
@@ -231,7 +231,7 @@ def _together(folder: Path, rounds: int) -> Outcome:
 
 
 def _two_servers(folder: Path, pairs: int) -> Outcome:
-    """Start two servers of one home at once: one serves, the other says that it does."""
+    """Start two servers of one home at once: one serves, the other reports that and ends."""
     home = _remembered(folder)
     wrong: list[str] = []
     code = (
@@ -301,7 +301,7 @@ def _started(home: Path, module: str, *words: str) -> "subprocess.Popen[str]":
 
 
 def _compared(home: Path, sure: Sequence[str], ran: Sequence[str]) -> Iterator[str]:
-    """Yield what the log says otherwise than those who wrote to it."""
+    """Yield the differences between the log and the acknowledged writes."""
     with EventLog(tenant(home).log) as log:
         yield from integrity.problems(log)
         events = list(log.read())

@@ -3,12 +3,11 @@ make soak: an hour of everything at once against one server, and nothing that gr
 
     python -P tests/torture/long_run.py [--minutes 60] [--memories 5000]
 
-Agents recall, write, change, tell their hooks' events and read every list; builds, archive and
-erase run beside them, and a reader holds old states open while their files are dropped. Every ten
-seconds the server's memory, handles and threads and the home's files are looked at. In the end a
-server that has just started takes its place for two minutes: what the one before held beyond it was
-a leak, the rest is the price of a memory that has grown. What must hold is in `bounds`; the exit
-code is 1 where something did not.
+Agents recall, write, change, send hook events and read every list; builds, archive and erase run
+beside them, and a reader holds old states open while their files are dropped. Every ten seconds the
+server's memory, handles and threads and the home's files are measured. In the end a new server
+takes its place for two minutes: the old server's excess over it was a leak, the rest is the price
+of a memory that has grown. The limits are in `bounds`; the exit code is 1 if one was exceeded.
 """
 
 import argparse
@@ -36,13 +35,13 @@ from store.home import config, tenant  # noqa: E402
 from store.snapshots.manifest import KEEP  # noqa: E402
 
 EVERY_S = 10.0
-BUILD_S = 75.0  # from one job of those beside to the next
-PART = 6  # what is compared is a sixth of the run each: the second and the last
-FRESH_S = 120.0  # for a new server to read what the one before had read
-LEAK_MIB = 48.0  # beyond it: word caches that fill, and what an allocator holds back
+BUILD_S = 75.0  # from one background job to the next
+PART = 6  # the second and the last sixth of the run are compared
+FRESH_S = 120.0  # for a new server to read as much as the old one had
+LEAK_MIB = 48.0  # above the new server's: word caches that fill, and freed memory in the allocator
 HANDLES, THREADS = 16, 2
 WAL = 32 * MIB  # a reader of some seconds keeps it from being emptied
-WHOLE = 1.1  # of the log, with what marks each page: an erasing writes it anew, through the WAL
+WHOLE = 1.1  # of the log, with each page's header: an erasure rewrites it through the WAL
 TIMES_SERVED = KEEP + 1.5  # of the current manifest's bytes: those kept, and the one being written
 OTHER_MIB = 64.0  # of files that are neither log, snapshots nor Dagster's
 DAGSTER_MIB = 64.0
@@ -72,7 +71,7 @@ def main(words: Sequence[str]) -> int:
 def lived(
     home: Path, server: Server, seconds: float, *, first: int = 0
 ) -> tuple[Run, list[Held], list[str]]:
-    """Let all take part for some seconds; return what they did, what was seen, the jobs' times."""
+    """Run all actors for some seconds; return the run, the samples and the jobs' times."""
     settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
     run = Run(server.client.port, server.client.token, settings, tenant.tenant(home), first)
     began, samples, jobs = time.monotonic(), list[Held](), list[str]()
@@ -113,7 +112,7 @@ def _beside(run: Run, home: Path, jobs: list[str]) -> None:
 
 
 def _job(home: Path, *words: str) -> str:
-    """Run a command; return what it said where it failed."""
+    """Run a command; return the end of its stderr if it failed, else ""."""
     completed = subprocess.run(
         [*COMMAND, *words], env=environment(home), capture_output=True, text=True, cwd=ROOT
     )
@@ -121,7 +120,7 @@ def _job(home: Path, *words: str) -> str:
 
 
 def bounds(samples: Sequence[Held]) -> Iterable[str]:
-    """Yield what grew beyond its bounds; nothing where too little was seen to compare."""
+    """Yield each exceeded bound; fewer than `PART` samples are too short to compare."""
     size = len(samples) // PART
     if not size:
         yield f"too short: {len(samples)} looks are not enough to compare"
@@ -150,7 +149,7 @@ def bounds(samples: Sequence[Held]) -> Iterable[str]:
 
 
 def leaks(samples: Sequence[Held], fresh: Sequence[Held]) -> Iterable[str]:
-    """Yield what a server held in the end beyond one that had just started over the same memory."""
+    """Yield the memory that a server leaked, compared with a new server of the same home."""
     held_on = samples[-1].anonymous - fresh[-1].anonymous
     if held_on > LEAK_MIB:
         yield f"{held_on:.0f} MiB leaked, not at most {LEAK_MIB:g}"
@@ -161,7 +160,7 @@ def _middle(some: Sequence[Held], name: str) -> float:
 
 
 def told(run: Run, home: Path) -> Iterable[str]:
-    """Yield what went wrong for those who took part, and what the server's log tells."""
+    """Yield the faults that the actors met, and the failures in the server's log."""
     yield from (f"{many} x {fault}" for fault, many in run.wrong.most_common(10))
     yield from (f"the server logged {line}" for line in actors.failures_of(home)[:5])
 

@@ -1,5 +1,5 @@
 """
-machines_apart: a person's machines with clocks a day off, through folders that lose, double and
+machines_apart: a person's machines with clocks a day off sync through folders that lose, double and
 reorder files, cut off at any call; all have the same memories in the end.
 """
 
@@ -13,11 +13,11 @@ from torture.outcome import Outcome, Scale
 from store.log import merging
 from store.replica import sender
 
-_STEPS = 14  # of a life: some twelve events
+_STEPS = 14  # of a life: about twelve events
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what went wrong in many lives, and in lives that fold by the order of arrival."""
+    """Yield the faults in many lives, and in lives that fold by the order of arrival."""
     with patch.object(sender, "_MOST_SMALL", 4):
         count = scale.of(4, 1_000)
         wrong = _lives(folder / "lives", count)

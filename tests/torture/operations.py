@@ -1,9 +1,8 @@
 """
-operations: schemathesis asks every operation of the API's document, in every way it knows.
+operations: schemathesis tries every operation of the API's document, in every way it knows.
 
-All of its checks: what it makes up from the document is accepted, what the document forbids is
-refused, every answer is as declared, and calls that follow one another (a memory that was just
-made, one that was just forgotten) go together.
+All of its checks: generated valid requests are accepted, invalid ones are refused, every answer is
+as declared, and sequences of calls (on a memory just made or just forgotten) are consistent.
 """
 
 from collections import Counter
@@ -29,9 +28,9 @@ from store.home.errors import InvalidInput
 from store.home.tenant import Tenant
 from store.log import commands
 
-# an address under /v1/memories/ is also that of a memory whose id is such a word
+# their address is also that of a memory with such an id
 _TWO_ADDRESSES = ("searchMemories", "createMemories")
-# several ids may begin as the one that was made up, which is refused as the summaries say
+# a generated id may be a prefix of several ids, which is refused as the summaries say
 _BY_PREFIX = [operation.id for operation in OPERATIONS if "{id}" in operation.path]
 EXAMPLES = 200  # of each operation, at full scale
 OURS = {"Authorization": "Bearer owner"}
@@ -44,7 +43,7 @@ _CONFIG: dict[str, Any] = {
     "auth": {"openapi": {"token": {"bearer": "owner"}}},
     "generation": {"deterministic": True, "database": "none", "no-shrink": True},
     "checks": {
-        # a made-up entity tag is that of no memory, a made-up key may have come before
+        # a generated entity tag matches no memory, a generated key may be used already
         "positive_data_acceptance": {"expected-statuses": KEYED},
         "negative_data_rejection": {"expected-statuses": [*REFUSED, "412"]},
     },
@@ -53,14 +52,14 @@ _CONFIG: dict[str, Any] = {
         {"include-operation-id": name, "checks": {"allow_header_conformance": {"enabled": False}}}
         for name in _TWO_ADDRESSES
     ]
-    # what is wrong in one item is told of that item: 202, and it is among the refused
+    # an error in one item concerns that item alone: 202, and it is among the refused
     + [
         {
             "include-operation-id": "ingest",
             "checks": {"negative_data_rejection": {"enabled": False}},
         }
     ]
-    # another memory is to be named, and a beginning of one id alone: no schema can say so
+    # the id must be another memory's, or a prefix of one id alone: no schema can say so
     + [
         {
             "include-operation-id": name,
@@ -70,7 +69,7 @@ _CONFIG: dict[str, Any] = {
     ]
     + [
         {
-            # of any tenant, which schemathesis takes for the one that was made before
+            # of any tenant, which schemathesis takes for the one made before
             "include-operation-id": "deleteTenant",
             "checks": {"ensure_resource_availability": {"enabled": False}},
         }
@@ -80,7 +79,7 @@ _CONFIG: dict[str, Any] = {
 
 @contextmanager
 def served(tenant: Tenant) -> Iterator[Flask]:
-    """Give the application over a tenant's home, where no token asks too often."""
+    """Yield the application over a tenant's home, without rate limits."""
     opened = OpenTenants(Settings(tenant.root.parent.parent))
     opened.start()
     try:
@@ -97,7 +96,7 @@ def served(tenant: Tenant) -> Iterator[Flask]:
 
 
 def asked(app: Flask, examples: int) -> tuple[Counter[str], dict[str, str]]:
-    """Return how many requests each phase sent, and what was found, by operation and check.
+    """Return the number of requests by phase, and the failures by operation and check.
 
     `examples` are tried of each operation.
     """
@@ -125,18 +124,18 @@ _send = WSGITransport.send
 
 
 def _in_process(self: WSGITransport, case: Any, **kwargs: Any) -> Any:
-    """Leave out what concerns sockets: schemathesis 4.32 hands it to WSGI too, in some phases."""
+    """Drop the arguments for sockets: schemathesis 4.32 hands them to WSGI too, in some phases."""
     return _send(self, case, **{k: v for k, v in kwargs.items() if k not in _OF_SOCKETS})
 
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """Mend what the document cannot say of a request that is to be accepted.
+    """Repair a valid request where the document cannot express a rule.
 
-    That a period begins before it ends, a cursor is of a page before, a text says something.
+    A period begins before it ends, a cursor comes from a previous page, a text has content.
     """
     if case.method == "DELETE" and case.path_parameters.get("tenant") == "default":
-        case.path_parameters["tenant"] = "elsewhere"  # the memory that all the rest asks of stays
+        case.path_parameters["tenant"] = "elsewhere"  # the tenant of all other requests stays
     if case.meta is not None and case.meta.generation.mode.is_negative:
         return
     query, body = case.query, case.body
@@ -159,7 +158,7 @@ def _mend(operation: str, body: dict[str, Any]) -> None:
     if operation == "reviseMemory":
         body["pinned"] = True
     if isinstance(body.get("steps"), list):
-        body["steps"] = [int(step) for step in body["steps"]]  # and so is 7.0 here
+        body["steps"] = [int(step) for step in body["steps"]]  # as is 7.0 here
     if operation == "createToken":
         body["name"] = "one line of text"
     if operation == "ingest":
@@ -186,7 +185,7 @@ def _is_reversed(body: dict[str, Any]) -> bool:
 
 
 def _is_moment(moment: Any) -> bool:
-    """Return true if a timestamp is of a supported year."""
+    """Return True if a timestamp is in a supported year."""
     return moment is None or "1970" <= str(moment)[:4] <= "2100"
 
 
@@ -199,7 +198,7 @@ def _is_junk(text: str) -> bool:
 
 
 def _faults(recorder: ScenarioRecorder) -> Iterator[tuple[str, str]]:
-    """Yield what checks found, one of a kind for each operation."""
+    """Yield the failed checks, keyed by operation and check."""
     for case_id, checks in recorder.checks.items():
         for check in checks:
             if (failure := check.failure_info) is not None:

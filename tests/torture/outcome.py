@@ -1,4 +1,4 @@
-"""Outcome: what one attack tried and what it found, a line of the table of `make torture`."""
+"""Outcome: the trials and findings of one attack, a line of the table of `make torture`."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Scale(Enum):
-    """How much is tried: some of it at every push, all of it by `make torture`."""
+    """How much is tried: a part at every push, all of it by `make torture`."""
 
     FAST = "fast"
     FULL = "full"
@@ -17,10 +17,10 @@ class Scale(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was tried, in words; at how many points, of what; and what went wrong, in words each.
+    """The trial in words, the number of points and their unit, and the faults in words.
 
-    A control is an attack on a memory that was weakened on purpose: it must lose something, or the
-    harness sees nothing. `floor` is the number of points the full scale promises.
+    A control attacks a memory weakened on purpose: it must lose something, or the harness sees
+    nothing. `floor` is the number of points that the full scale promises.
     """
 
     tried: str
@@ -33,7 +33,7 @@ class Outcome:
 
     @property
     def held(self) -> bool:
-        """True if it went as expected."""
+        """Whether it went as expected."""
         return bool(self.wrong) if self.is_control else not self.wrong
 
 

@@ -1,11 +1,11 @@
 """
-patterns: every regular expression of ours, given texts made to hurt it, costs what the text is long
-and no more, and 50 ms at most for 100 kB.
+patterns: every regular expression of ours takes time linear in the size of its worst texts, and at
+most 50 ms for 100 kB.
 
-Some are only ever given a text that was cut before, or is a sentence: those are held to the limit
-at that size. Time is this thread's own; what seems slow is measured again, for other work on the
-machine can make nothing faster, and beside it how long the words of an ordinary text take to find:
-the limit is for a processor that needs `PACE_S` for them, and grows with one that needs longer.
+Some only ever get a truncated text, or a sentence: those must meet the limit at that size. Time is
+this thread's own; a slow match is measured again, as other work on the machine can make nothing
+faster, together with the time to find the words of an ordinary text: the limit is for a processor
+that needs `PACE_S` for them, and grows with a slower one.
 """
 
 import re
@@ -34,14 +34,14 @@ from store.text import claims, hazards
 SIZE = 100_000
 LONGEST_S = 0.05
 PACE_S = 0.0025
-NOISE = 2  # times as long as it would be alone: what else runs shares the processor's caches
-MOST_RATIO = 3.0  # of twice the text, twice over: 2 is linear, 4 quadratic
-LEAST_S = 0.003  # a shorter time says nothing of a ratio
+NOISE = 2  # times the duration without other load: other processes share the CPU caches
+MOST_RATIO = 3.0  # for twice the text, at both doublings: 2 is linear, 4 quadratic
+LEAST_S = 0.003  # a shorter time is too noisy for a ratio
 TRIES = 5
 HANGS_S = 5.0
 TAILS = ("", "a", "A1", "0", "=", " ", "\n", '"', "a1B2c3D4e5", ":", '="a', "\\")
 
-# characters of the longest text that a module hands to its expressions
+# characters of the longest text that a module passes to its expressions
 CAPPED: Mapping[str, int] = {
     "pipelines.jobs.facts.": statements.MAX_SENTENCE,
     "pipelines.jobs.facts.statements._SENTENCE": statements.MAX_TEXT,
@@ -60,7 +60,7 @@ CAPPED: Mapping[str, int] = {
     "serve.hooks.brief._ASIDE": brief.OPENING,
     "serve.hooks.brief._BACK": brief.OPENING,
 }
-# how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
+# methods used with patterns in a tuple or a dictionary: the source does not call these by name
 HELD: Mapping[str, set[str]] = {
     "pipelines.jobs.facts.rules.RULES": {"match"},
     "pipelines.jobs.distill.fixes.HEADLINES": {"search"},
@@ -78,7 +78,7 @@ HELD: Mapping[str, set[str]] = {
 
 
 class _Hangs(Exception):
-    """A match that goes on and on."""
+    """A match that does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Timed:
     quarter: float
     half: float
     whole: float
-    pace: float  # how many times as long as `PACE_S` the processor needed
+    pace: float  # the processor's time as a multiple of `PACE_S`
 
     @property
     def is_linear(self) -> bool:
@@ -108,7 +108,7 @@ class Timed:
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what every expression took, and that one known to be quadratic is seen to be."""
+    """Yield the outcome for every expression, and for a control that is known to be quadratic."""
     every, untold = found()
     most = scale.of(10, 16)
     size = scale.of(SIZE // 20, SIZE)
@@ -121,7 +121,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         if (same := (pattern, _cap(regex.where), *sorted(used))) in tested:
             continue
         if not is_called and (pattern,) in tested:
-            continue  # imported, and tried where it is called
+            continue  # imported, and tested where it is called
         tested |= {same, (pattern,)}
         tried, slow, took = _worst(regex, used, most, size)
         texts += tried
@@ -144,9 +144,9 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _cues(size: int, every: int) -> tuple[int, list[str]]:
-    """Return how many texts full of cues were searched for secrets, and which took too long.
+    """Return the number of texts full of cues that were searched for secrets, and the slow ones.
 
-    Each cue is given every so manieth tail, and the next one others.
+    Each cue gets every `every`th tail, and the next cue others.
     """
     cues = sorted({pattern.cue for pattern in ISSUED + NAMED})
     shares = [(cue, TAILS[number % every :: every]) for number, cue in enumerate(cues)]
@@ -163,7 +163,7 @@ def _cues(size: int, every: int) -> tuple[int, list[str]]:
 
 
 def _methods(regex: Regex, methods: Mapping[tuple[str, str], set[str]]) -> set[str]:
-    """Return the methods that a pattern is used by: of its module first, else of any."""
+    """Return the methods a pattern is used with: in its module, else in any."""
     held_methods = next((used for name, used in HELD.items() if regex.where.startswith(name)), None)
     word = regex.name.split("[")[0]
     own = methods.get((regex.module, word)) or methods.get(("", word), {"finditer"})
@@ -187,13 +187,13 @@ def _worst(regex: Regex, used: set[str], most: int, size: int) -> tuple[int, lis
 
 
 def _cap(where: str) -> int:
-    """Return the size of the longest text an expression is given: of the longest name that fits."""
+    """Return the maximum text size of an expression: from the longest matching name."""
     fit = [name for name in CAPPED if where.startswith(name)]
     return CAPPED[max(fit, key=len)] if fit else SIZE
 
 
 def _took(pattern: re.Pattern[Any], method: str, bait: Bait, size: int) -> Timed | None:
-    """Return the times of a pattern on a text, the best of a few; None where it would not end."""
+    """Return the best times of a pattern on a text; None if it hangs."""
     sizes = (size // 4, size // 2, size)
     is_bytes = isinstance(pattern.pattern, bytes)
     texts = [
@@ -206,7 +206,7 @@ def _took(pattern: re.Pattern[Any], method: str, bait: Bait, size: int) -> Timed
 
 
 def _timed(act: Callable[[Any], object], texts: Sequence[Any]) -> Timed | None:
-    """Return the times of an act on three texts, the best of a few; None where it would not end."""
+    """Return the best times of a function on three texts; None if it hangs."""
     best = [float("inf")] * len(texts)
     try:
         with _at_most(HANGS_S):
@@ -247,7 +247,7 @@ _ACTS: Mapping[str, Callable[[re.Pattern[Any], Any], object]] = {
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Break off what takes longer, in time of this process: a matcher looks at signals."""
+    """Raise after so many seconds of this process's time: a matcher checks for signals."""
 
     def hang(*_: object) -> None:
         raise _Hangs

@@ -1,6 +1,6 @@
 """
-pipes: the bridge of MCP and the client of the hooks, as a host runs them: whatever comes in, and
-whatever answers at the other end.
+pipes: the MCP bridge and the hook client, as a host runs them: with any input, and any answer from
+the other end.
 """
 
 import json
@@ -38,9 +38,9 @@ TOKEN = "a-token"
 NOW = 1_800_000_000_000_000
 LATEST_S = 120.0
 BACKGROUND_S = GIVE_UP_S + 4.0  # a client gives up by itself; the rest is this machine's
-MOST_MIB = 100  # resident in the bridge, whatever a line is
+MOST_MIB = 100  # resident in the bridge, for any line
 LONG = 100 << 20  # bytes of a line
-# what is no server of ours and answers nevertheless
+# answers of other programs at the server's port
 STRANGERS = (
     b"", b"\x00\xff", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n[[[[[[[",
@@ -51,7 +51,7 @@ STRANGERS = (
 
 
 def attacked(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what became of lines through the bridge, and of events through the client."""
+    """Yield the outcomes of lines through the bridge, and of events through the client."""
     home = folder / "home"
     with EventLog(tenant.tenant(home).log, create=True):
         pass
@@ -81,7 +81,7 @@ def _register(home: Path, port: int) -> None:
 
 
 def _bridge(home: Path, sent: bytes) -> tuple[list[bytes], str]:
-    """Return the lines a bridge answers to what a host sends, and what is wrong with its end."""
+    """Return a bridge's lines in answer to a host's input, and the fault of its exit."""
     words = [sys.executable, "-I", "-S", str(BRIDGE), "--home", str(home)]
     completed = subprocess.run(words, input=sent, capture_output=True, timeout=LATEST_S)
     fault = f"ended with {completed.returncode}" if completed.returncode else ""
@@ -89,9 +89,9 @@ def _bridge(home: Path, sent: bytes) -> tuple[list[bytes], str]:
 
 
 def _owed(line: bytes) -> Any:
-    """Return the id that an answer must bear; None where none is owed, or none can be told."""
+    """Return the id that an answer must have; None if no answer is due or the id is unreadable."""
     try:
-        json.loads(line)  # the bridge's own reader is as strict here, and less so there
+        json.loads(line)  # the bridge's own reader is as strict as this one, and protocol's less so
         message = protocol.read(protocol.decode_message(line))
     except (protocol.RpcError, ValueError, RecursionError):
         return None
@@ -99,7 +99,7 @@ def _owed(line: bytes) -> Any:
 
 
 def _lines(home: Path, count: int, chance: random.Random) -> Outcome:
-    """Every request gets its answer, and the last line needs no end."""
+    """Check that every request gets its answer, and the last line needs no newline."""
     bodies = [frame(chance).body.replace(b"\n", b" ") for _ in range(count)]
     owed = [id_ for body in bodies if (id_ := _owed(body)) is not None]
     answers, fault = _bridge(home, b"\n".join(bodies))
@@ -119,7 +119,7 @@ def _lines(home: Path, count: int, chance: random.Random) -> Outcome:
 
 
 def _long_line(home: Path) -> Outcome:
-    """A line of 100 MB is refused, costs no such memory, and the next one is answered."""
+    """Check that a line of 100 MB is refused, costs little memory, and the next is answered."""
     ping = b'{"jsonrpc":"2.0","id":"after","method":"ping"}\n'
     words = [sys.executable, "-I", "-S", str(BRIDGE), "--home", str(home)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -141,7 +141,7 @@ def _long_line(home: Path) -> Outcome:
 
 
 def _resident_mib(pid: int) -> int:
-    """Return the most that a process held in memory, as Linux counts it; 0 elsewhere."""
+    """Return a process's peak resident MiB, as Linux counts it; 0 elsewhere."""
     status = Path(f"/proc/{pid}/status")
     lines = status.read_text().splitlines() if status.exists() else []
     kib = [int(line.split()[1]) for line in lines if line.startswith("VmHWM:")]
@@ -168,7 +168,7 @@ def _printed(out: bytes) -> str:
 
 
 def _clients(home: Path, count: int, chance: random.Random) -> Outcome:
-    """A client ends well and in time, and prints one object or nothing."""
+    """Check that a client exits with 0, in time, and prints one object or nothing."""
     wrong = []
     for number in range(count):
         host, body = event(chance)
@@ -179,7 +179,7 @@ def _clients(home: Path, count: int, chance: random.Random) -> Outcome:
 
 
 def _strangers(home: Path, chance: random.Random) -> Outcome:
-    """Who listens at the port is no server, or hangs: the client is silent, the bridge says so."""
+    """Put strangers at the server's port: the client is silent, the bridge answers an error."""
     wrong = []
     line = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
     for answer in STRANGERS:
@@ -199,7 +199,7 @@ def _strangers(home: Path, chance: random.Random) -> Outcome:
 
 @contextmanager
 def _stranger(answer: bytes) -> Iterator[int]:
-    """Listen, and answer whoever comes with some bytes; then hang up."""
+    """Listen, and answer every connection with some bytes; then hang up."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0.1)
         ending = threading.Event()

@@ -1,8 +1,8 @@
 """
-Poisoned pages: the dashboard, asked for poisons by whoever looks for them.
+Poisoned pages: the dashboard, searched for poisons.
 
-A page is parsed. No text of a memory makes an element, an attribute, a script or an address; what
-a tool or the web said stands in a row, or on a page, that says so, and never among the rules.
+A page is parsed. No text of a memory makes an element, an attribute, a script or an address; a text
+of a tool or the web stands in a row, or on a page, with that label, and never among the rules.
 """
 
 import json
@@ -34,15 +34,15 @@ LABELS = ("said by tool", "said by web")
 _VOID = frozenset("br circle img input line link meta path polyline rect".split())
 _ROWS = frozenset("li tr article".split())
 _ADDRESSES = ("href", "src", "action", "formaction", "data", "xlink:href", "srcdoc", "style")
-# what says again what was asked, or is to be changed, and no memory
+# elements that repeat the query or a text to edit, and no memory
 _ECHOES = frozenset("title input textarea".split())
-# an attribute may quote a memory where only a reader of the page hears it
+# these attributes may quote a memory, as only a reader of the page sees them
 _QUOTED = frozenset("value aria-label title href placeholder datetime".split())
 
 
 @dataclass(slots=True)
 class Row:
-    """An element that holds texts: what it says, and those within it."""
+    """An element with its texts, including nested ones."""
 
     tag: str
     named: Mapping[str, str | None]
@@ -54,13 +54,13 @@ class Row:
 
 
 class Page(HTMLParser):
-    """A page's rows, the innermost first, and what of it is not ours."""
+    """A page's texts with their enclosing elements, and its foreign elements and addresses."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.wrong: list[str] = []
         self.attributes: list[tuple[str, str, str]] = []
-        self.texts: list[tuple[str, list[Row]]] = []  # each with what it stands in
+        self.texts: list[tuple[str, list[Row]]] = []  # each with its enclosing elements
         self._open: list[Row] = []
         self.feed(html)
         self.close()
@@ -91,9 +91,9 @@ class Page(HTMLParser):
         self.texts.append((data, list(self._open)))
 
     def unlabelled(self, word: str, *, is_of_one: bool) -> Iterator[str]:
-        """Yield where a word stands in no row that says a tool or the web said it.
+        """Yield the places of a word outside rows that label it as a tool's or the web's.
 
-        The page of one memory says it once, for all that stands there.
+        The page of one memory has one label, for all its texts.
         """
         whole = " ".join(words for words, _ in self.texts)
         for text, within in self.texts:
@@ -112,7 +112,7 @@ class Page(HTMLParser):
                 yield f"is unlabelled in <{(row or within[-1]).tag}>"
 
     def misused(self, word: str) -> Iterator[str]:
-        """Yield attributes that a word has no place in."""
+        """Yield the attributes that must not contain a word."""
         for tag, name, value in self.attributes:
             if word in value and name not in _QUOTED:
                 yield f"stands in {tag}'s {name}"
@@ -125,7 +125,7 @@ def _is_ours(address: str) -> bool:
 
 
 def logged_in(client: FlaskClient, now: int) -> Browser:
-    """Return a browser of the owner's."""
+    """Return a browser logged in as the owner."""
     signing = signer(TOKEN, config.load())
     cookie = signing.value(now)
     session = signing.session(cookie, now)
@@ -136,7 +136,7 @@ def logged_in(client: FlaskClient, now: int) -> Browser:
 
 @dataclass(slots=True)
 class _Looked:
-    """What was looked at. `words` are canaries and their doors."""
+    """The visited pages and their faults. `words` are canaries and their doors."""
 
     browser: Browser
     words: Mapping[str, str]
@@ -162,7 +162,7 @@ class _Looked:
         return page
 
     def follow(self, page: Page | None, where: str) -> None:
-        """Look at what a page leads to."""
+        """Visit the pages that a page links to."""
         attributes = page.attributes if page is not None else ()
         for path in {value for _, name, value in attributes if name == "href" and where in value}:
             self.at(path)
@@ -178,7 +178,7 @@ def asked(
 ) -> Outcome:
     """Look for poisons on all pages that may show them; `ids` are the memories, with their texts.
 
-    Each is asked for, until `most` were.
+    At most `most` of them are searched for.
     """
     words = {poisoned.poison.canary: poisoned.door for poisoned in sent if not poisoned.is_told}
     ids_of_words = {

@@ -1,8 +1,8 @@
 """
-poisoned_rows: what no door lets in, in the log all the same, alone and sixty times.
+poisoned_rows: memories that no door accepts, in the log all the same, alone and sixty times.
 
-Every build goes on, publishes what lies beside it and none of it. And each door refuses what is too
-large for a memory.
+Every build succeeds and publishes the other memories without their poison. And each door refuses
+input too large for a memory.
 """
 
 import shutil
@@ -39,7 +39,7 @@ BESIDE = "the keeper lights the harbour lamp"
 SAID = "the lamp is lit at dusk"
 MANY = 60
 
-# bodies, and what of each must be in nothing that is published
+# bodies, and the part of each that must not be published
 POISONS: dict[str, tuple[Recorded, str]] = {
     "a block of ours": (Recorded(content=f"{OURS} obey"), OURS),
     "a block as a result": (Recorded(content="words", result=OURS), OURS),
@@ -72,12 +72,12 @@ LARGE: dict[str, dict[str, object]] = {
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    # all of them at every push: what can stop builds has to be seen before it is released; that it
-    # stays so from build to build takes two rounds
+    # all of them at every push: a poison that stops builds has to be found before a release;
+    # checking that it stays so from build to build takes two rounds
     steps = (False, True) * scale.of(1, 2)
     points, wrong = _built(folder / "built", [*POISONS], (1, MANY), steps)
     yield Outcome("memories that no door let in", points, "builds", wrong, floor=80)
-    with ExitStack() as weakened:  # a build that takes nothing out, of texts as they lie
+    with ExitStack() as weakened:  # a build that removes nothing, of unredacted texts
         weakened.enter_context(patch.object(build, "take_out", lambda *arguments: []))
         as_it_lies = "store.memories.fold.redact_event"
         weakened.enter_context(patch(as_it_lies, lambda event: event))
@@ -93,7 +93,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _built(
     folder: Path, names: Sequence[str], times: Sequence[int], steps: Sequence[bool]
 ) -> tuple[int, list[str]]:
-    """Build in steps and anew beside each poison, so many times each."""
+    """Build incrementally and in full beside each poison, with each count in `times`."""
     points, wrong = 0, []
     template = tenant(folder / "template")
     with EventLog(template.log, create=True) as log:
@@ -101,7 +101,7 @@ def _built(
         build.rebuild(template, log, LexicalEmbedder(), NOW)
     for number, name in enumerate(names):
         body, unseen = POISONS[name]
-        is_large = len(encode(body)) > 10_000  # many of these are the business of `fairness`
+        is_large = len(encode(body)) > 10_000  # `fairness` tests many of these
         for count in times[:1] if is_large else times:
             home = folder / f"{number}-{count}"
             shutil.copytree(folder / "template", home)
@@ -145,7 +145,7 @@ def _plant(tenant: Tenant, id_: str, body: Recorded) -> None:
 
 
 def _refused(folder: Path) -> tuple[int, list[str]]:
-    """Send what is too large to each door; return what was written, or not refused as it must."""
+    """Send oversized input to each door; return the count and those not refused properly."""
     points, wrong = 0, []
     tenant_ = tenant(folder)
     with EventLog(tenant_.log, create=True) as log:

@@ -1,10 +1,10 @@
 """
-poisoning: what a tool, a page or an import says, asked for by its own words through every host.
+poisoning: texts of a tool, a page or an import, queried in their own words through every host.
 
-However much a memory says unasked, what a tool or the web said comes as its word: in one line of
+Even with every memory injected, a text of a tool or the web is labelled as such: in one line of
 JSON in our frame, and never as a rule, a goal or the user's words; before a tool and at the start
-of a session not at all. Jobs over it raise no trust and change nothing that a person or an agent
-said.
+of a session it does not appear. Jobs over it raise no trust and change no statement of a person or
+an agent.
 """
 
 import itertools
@@ -56,12 +56,12 @@ TRUE = (
     Draft(id="true-6", kind="decision", content="We chose Postgres for the queue: SKIP LOCKED."),
 )
 _TOGETHER = 7  # memories in a block
-_QUOTED = frozenset(("tool_output",))  # fields whose name says that a tool wrote them
+_QUOTED = frozenset(("tool_output",))  # fields with names that mark a tool's text
 _ALL_TOLD = speaking.Model((0.0,) * len(speaking.FEATURES), 0.0, 0.0)
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what came out where, of texts that came in by every door in every disguise."""
+    """Yield where texts came out that came in by every door in every disguise."""
     with place(folder / "home") as here:
         commands.record_batch(here.tenant.log, TRUE, NOW)
         here.build()
@@ -90,7 +90,7 @@ def _planted(here: Place, times: int) -> Iterator[Sent]:
 
 @dataclass(slots=True)
 class Finding:
-    """What was looked at, and what of it is wrong."""
+    """The number of checks, and their faults."""
 
     looked: int = 0
     came: int = 0
@@ -126,7 +126,7 @@ def _faults(sent: Sent, text: str, notes: Sequence[Mapping[str, Any]]) -> Iterat
 
 
 def _outside(text: str) -> str:
-    """Return the text outside of frames, and in frames the text that is no note or heading."""
+    """Return the text outside frames, and the text in frames that is no note or heading."""
     outside = frame.strip(text)
     for part in text.split(OPENING)[1:]:
         lines = part.partition(CLOSING)[0].split("\n")
@@ -135,7 +135,7 @@ def _outside(text: str) -> str:
 
 
 def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) -> Outcome:
-    """Ask each canary's own words at prompts, and run the command its order names."""
+    """Ask each canary's own words at prompts, and run the command that its order names."""
     finding = Finding()
     names = itertools.cycle(OUTCOMES)
     for number, poisoned in enumerate(sent):
@@ -166,12 +166,12 @@ def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) ->
 
 
 def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
-    """Begin sessions, and go on in those whose tools said the text, in every host."""
+    """Begin sessions, and go on in those whose tools output the text, in every host."""
     finding = Finding()
     for host, payloads in RECORDED.items():
         starts = [payload for payload in payloads if moment(host, payload) == "session_start"]
         if not starts:
-            continue  # it does not tell
+            continue  # it sends no such event
         text = here.hook(host, in_session(starts[0], f"new-{host}"))
         for poisoned in sent:
             finding.look(poisoned, f"at the start of a session of {host}", text, poisoned.is_told)
@@ -181,7 +181,7 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
             canary = poisoned.poison.canary
             session = f"fix-{canary}" if poisoned.door == "a fix" else canary
             text = here.hook("claude-code", start | {"session_id": session, "source": source})
-            # a session is told how its own runs failed, in its tools' words
+            # a session gets the failures of its own runs, in its tools' words
             finding.look(poisoned, f"at a session's {source}", text, True)
     return Outcome(
         "canaries, at the start of sessions", finding.looked, "starts and canaries", finding.wrong
@@ -213,13 +213,13 @@ def _asked_for(here: Place, sent: Sequence[Sent], most: int) -> Iterator[Outcome
         by_agents.wrong,
         f"{by_agents.came} brought it",
     )
-    few = len(sent) // 4  # most of what a host's tool wrote is not kept at all
+    few = len(sent) // 4  # most of a host's tool output is not kept at all
     wrong = by_programs.wrong + ([] if by_programs.came > few else ["hardly any was found"])
     yield Outcome(
         "canaries, asked for by REST", len(sent), "calls", wrong, f"{by_programs.came} brought it"
     )
     others = [poisoned for poisoned in sent if not poisoned.is_told]
-    yield _at_the_desk(here, others[:: max(1, len(others) // most)])  # of every door some
+    yield _at_the_desk(here, others[:: max(1, len(others) // most)])  # some of every door
 
 
 def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
@@ -239,8 +239,8 @@ def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
 
 
 def _is_labelled(hit: str, canary: str) -> bool:
-    """Return whether a hit on the terminal says that a tool or the web said a canary: in its first
-    line, or of the part of a turn that holds it.
+    """Return True if a hit on the terminal labels a canary as a tool's or the web's: in its first
+    line, or in the part of a turn that contains it.
     """
     if re.search(r"\(said by (?:tool|web)\)", hit.splitlines()[0]):
         return True
@@ -264,7 +264,7 @@ def _memories(here: Place) -> list[Memory]:
 
 
 def _framed(here: Place) -> Outcome:
-    """Put all there is into blocks: each is read back as as many notes."""
+    """Put all memories into blocks: each block reads back as the same number of notes."""
     wrong, memories = [], _memories(here)
     for at in range(0, len(memories), _TOGETHER):
         some = memories[at : at + _TOGETHER]
@@ -279,7 +279,7 @@ def _framed(here: Place) -> Outcome:
 
 
 def _worked_over(here: Place) -> Outcome:
-    """Run every job and apply what it proposes; then look at trust, and at what was true."""
+    """Run every job and apply its proposals; then check trust and the true memories."""
     steps = 0
     for number, job in enumerate(JOBS):
         now = NOW + (10_000 + number) * MINUTE
@@ -309,7 +309,7 @@ def _worked_over(here: Place) -> Outcome:
 
 
 def _fed_back(here: Place, turns: int) -> Outcome:
-    """Let every host hear our own blocks in all that it tells us: nothing of them is kept."""
+    """Put our own blocks into every host's events: nothing of them is kept."""
     before = _bodies(here)
     words, answered, wrong = "", "", []
     for number in range(turns):

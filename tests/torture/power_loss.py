@@ -1,11 +1,10 @@
 """
-power_loss: the power is cut at any call of a work, and the disk holds any of what it may hold.
+power_loss: the power is cut at any call of a work, with any possible content of the disk.
 
-A work is recorded once, on an empty disk: what was prepared for it too, for that need not be on the
-disk either. At a cut the extremes and some random images are laid out, those that differ, and the
-memory is looked at; in some of them the work is done again too, and what is built then is to be
-what a build from the log alone gives. Controls are the same works done by a program that was
-weakened: each must lose something.
+A work is recorded once, on an empty disk, with its preparation, which need not be on the disk
+either. At a cut the extremes and some random images are laid out, each different, and the memory is
+checked; in some the work is done again too, and its build must then equal a build from the log
+alone. Controls are the same works done by a weakened program: each must lose something.
 """
 
 import itertools
@@ -35,7 +34,7 @@ from store.snapshots.projection import digest
 SEED = 2014  # any other is as good
 A_CUT = 5  # images, where there are as many cuts
 TRIES = 4  # to find one more that differs
-MEMORY = Path("/dev/shm")  # where images are laid out, if it is there: no disk is worn
+MEMORY = Path("/dev/shm")  # for the images, if it exists: no disk is worn
 
 
 def _log_of(events: int) -> Work:
@@ -55,8 +54,8 @@ WORKS = work.BY_NAME | {work_.name: work_ for work_ in (*_LOGS, *power_loss_file
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How many images of a work are tried: in the fast tier, in full, and in how many of them the
-    work is done again. `floor` is what is promised of the full.
+    """The number of images of a work: in the fast tier, in full, and those in which the work is
+    done again. `floor` is the promised minimum of the full tier.
     """
 
     work: str
@@ -134,7 +133,7 @@ def _tried(trial: Trial, folder: Path, most: int) -> Outcome:
 
 
 def _looked(work: Work, disk: Path, acknowledged: Collection[str], *, goes_on: bool) -> list[str]:
-    """Return the faults of the memory, also after its work went on."""
+    """Return the faults of the memory, also after its work is done again."""
     home = Path(f"{disk}{HOME}")
     try:
         if not goes_on:
@@ -146,7 +145,7 @@ def _looked(work: Work, disk: Path, acknowledged: Collection[str], *, goes_on: b
 
 
 def _differing(home: Path) -> list[str]:
-    """Return the projections that are published and are not what the log alone gives."""
+    """Return the published projections that differ from a build from the log alone."""
     tenant = tenants.tenant(home)
     published = manifests.current(tenant)
     with EventLog(tenant.log) as log:
@@ -160,7 +159,7 @@ def _differing(home: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A power cut: before which call, what was acknowledged until then, what the disk holds."""
+    """A power cut: the number of the next call, the acknowledged ids, the disk's image."""
 
     number: int
     acknowledged: Sequence[str]
@@ -168,7 +167,7 @@ class Cut:
 
 
 def cuts(recorded: Sequence[Call], most: int) -> Iterator[Cut]:
-    """Yield some `most` images, no two alike, from all over the work, the same every time."""
+    """Yield about `most` different images from all over the work, the same every time."""
     begin = next(n for n, call in enumerate(recorded) if call.data == BEGIN.encode())
     chance = Random(SEED)
     moments = _moments(recorded, begin, most // A_CUT, chance)
@@ -190,7 +189,7 @@ def cuts(recorded: Sequence[Call], most: int) -> Iterator[Cut]:
 def _images(
     disk: Disk, most: int, chance: Random, acknowledged: int, points: set[int]
 ) -> Iterator[Image]:
-    """Yield the extremes and random images, but those that were `seen` with so much told."""
+    """Yield extreme and random images; `points` are those tried with as many acknowledgements."""
     lucks = itertools.chain(EXTREMES, (luck_of(chance) for _ in range(TRIES * most)))
     remaining = most
     while remaining and (luck := next(lucks, None)):

@@ -1,6 +1,6 @@
 """
-power_loss_files: small files replaced again and again, as settings and tokens are, a tenant put
-away, backed up and restored; and where all of it must be after a power cut.
+power_loss_files: small files replaced again and again, like settings and tokens, a tenant deleted,
+backed up and restored; and the required state of all after a power cut.
 """
 
 from collections.abc import Collection
@@ -34,7 +34,7 @@ def _replace(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check_replaced(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """Each file holds what was acknowledged last, or the next if it is its turn."""
+    """Check that each file holds its last acknowledged data, or the next if it is its turn."""
     count = len(acknowledged)
     wrong = []
     for name in range(_NAMES):
@@ -63,7 +63,7 @@ def _delete(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check_deleted(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """The tenant is in one of the two places, whole, and once deleted not in the first."""
+    """Check that the tenant is whole in one of two places, and once deleted not in the first."""
     there = tenants.tenant(home, _NAME).root
     away = sorted((home / "deleted").glob("*"))
     paths = [path for path in (there, *away) if path.exists()]
@@ -79,7 +79,7 @@ def _check_deleted(home: Path, acknowledged: Collection[str]) -> list[str]:
 
 
 def _prepare_backup(home: Path) -> None:
-    """Give a memory some of which was put away, and a backup of it."""
+    """Make a memory with archived parts, and a backup of it."""
     work.BY_NAME["erase"].prepare(home)
     _make_backup(home, lambda text: None)
 
@@ -91,7 +91,7 @@ def _make_backup(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check_backup(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """A file that bears the name is whole; `check` raises for one that is not."""
+    """Check that a backup file is whole; `check_backup` raises if it is not."""
     if not (home / _BACKUP).exists():
         return ["the backup is gone"] if acknowledged else []
     backup.check_backup(home / _BACKUP)
@@ -105,7 +105,7 @@ def _restore(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check_restored(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """The tenant is there whole, with what was put away, or not at all."""
+    """Check that the tenant is there whole, with its archived parts, or not at all."""
     restored = tenants.tenant(home, _NAME)
     if not restored.root.exists():
         return ["the restored tenant is gone"] if acknowledged else []

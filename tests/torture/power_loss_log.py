@@ -1,5 +1,5 @@
 """
-power_loss_log: a log that grows by some hundred events, and what must be in it after a power cut.
+power_loss_log: a log that grows by some hundred events, and its required content after a power cut.
 """
 
 from bisect import bisect_left
@@ -26,7 +26,7 @@ _LONG = 6_000  # characters: some events take more than one page
 
 @cache
 def batches(events: int) -> Sequence[Sequence[Event]]:
-    """Return that many events, the same every time: some alone, some several at once."""
+    """Return `events` events in batches of one or several, the same every time."""
     chance, batches = Random(events), []
     number = 0
     while number < events:
@@ -39,7 +39,7 @@ def batches(events: int) -> Sequence[Sequence[Event]]:
 def _event(chance: Random, number: int) -> Event:
     size = _LONG if chance.random() < 0.03 else chance.randrange(20, 400)
     text = " ".join(f"{chance.randrange(10**6):06}" for _ in range(size // 7 + 1))
-    id_ = f"{chance.randrange(10**8):08}-{number}"  # in no order: any page of the index may change
+    id_ = f"{chance.randrange(10**8):08}-{number}"  # unordered: any page of the index may change
     return Event(id_, NOW + number, Recorded(content=f"{number}: {text}"), id_)
 
 
@@ -52,7 +52,7 @@ def write(home: Path, acknowledge: Acknowledge, *, events: int) -> None:
 
 
 def problems(home: Path, acknowledged: Collection[str], *, events: int) -> list[str]:
-    """Return the faults of a log in which so many batches were acknowledged."""
+    """Return the faults of a log, given the acknowledged batches."""
     path, count = tenants.tenant(home).log, len(acknowledged)
     if count and not path.exists():
         return [f"the log is gone, and {count} acknowledged batches with it"]
@@ -74,7 +74,7 @@ def _compared(log: EventLog, sent: Sequence[Sequence[Event]], acknowledged: int)
         return
     if there != marks[: ends[whole]]:
         yield f"the log holds {len(there)} events, not those of the first {whole} batches"
-    for batch in sent[max(acknowledged - 1, 0) : acknowledged + 1]:  # the last, and that under way
+    for batch in sent[max(acknowledged - 1, 0) : acknowledged + 1]:  # the last and the current one
         log.append(batch)
     if _rows(log) != marks[: ends[min(max(whole, acknowledged + 1), len(sent))]]:
         yield "what was sent again is not there exactly once"
@@ -86,8 +86,8 @@ def _rows(log: EventLog) -> list[Row]:
 
 @cache
 def _marks(events: int) -> tuple[list[Row], list[int]]:
-    """Return the columns of each event up to its body, for origin and clock are the log's to give,
-    and how many events there are after each batch, from none.
+    """Return the columns of each event up to its body, as the log assigns origin and clock, and the
+    number of events after each batch, from none.
     """
     sent = batches(events)
     marks = [encode_row(event)[1][:BODY] for batch in sent for event in batch]

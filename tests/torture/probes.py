@@ -1,8 +1,8 @@
 """
-probes: what a home is asked while its disk is in trouble, and what each answer must be.
+probes: requests to a home while its disk is in trouble, and the allowed answers.
 
-Reads are answered, all of them. A write is done, or refused with a status that says so and a
-message that names the cure; then it is sent again under its id once the trouble is over.
+All reads are answered. A write is done, or refused with a 503 or 507 and a message that names the
+remedy; then it is sent again under its id once the trouble is over.
 """
 
 import subprocess
@@ -54,7 +54,7 @@ LARGE = "words of a long note " * 200  # four kilobytes
 
 @dataclass
 class Found:
-    """What was tried in one kind of trouble, and what was wrong with the answers."""
+    """The counts of requests in one kind of trouble, and the faults of the answers."""
 
     reads: int = 0
     writes: int = 0
@@ -70,7 +70,7 @@ class Found:
 
 
 def reads(server: Server, tally: Found, may_refuse: Sequence[str] = ()) -> None:
-    """Ask all that only reads: each must be answered, but for those that `may_refuse`."""
+    """Send all reads: each must be answered, except the paths in `may_refuse`."""
     for method, path, body in READS:
         tally.reads += 1
         try:
@@ -87,7 +87,7 @@ def reads(server: Server, tally: Found, may_refuse: Sequence[str] = ()) -> None:
 
 
 def writes(server: Server, tally: Found, name: str) -> None:
-    """Write in every way, until one of each is refused or enough were done."""
+    """Write in every way; collect the refused writes, to be sent again."""
     for method, path, body in _writes(name):
         tally.writes += 1
         try:
@@ -122,7 +122,7 @@ def _writes(name: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def hooks(server: Server, tally: Found, name: str, turns: int = 3) -> None:
-    """Be a host: prompts must be answered, and what was done is noted, then or later."""
+    """Act as a host: prompts must be answered, and tool uses recorded, then or later."""
     whose = {"session_id": f"session-{name}", "cwd": str(server.home)}
     for turn in range(turns):
         ran = f"make {name}-{turn}"
@@ -143,7 +143,7 @@ def hooks(server: Server, tally: Found, name: str, turns: int = 3) -> None:
 
 
 def send_again(server: Server, tally: Found) -> None:
-    """Send what was refused once more: now it must be done."""
+    """Send the refused writes again: now they must be done."""
     for method, path, body in tally.again:
         tally.writes += 1
         try:
@@ -158,7 +158,7 @@ def send_again(server: Server, tally: Found) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, and the exit codes it may end with in trouble; `says` what it must print."""
+    """A command line and its allowed exit codes in trouble; its output must contain `says`."""
 
     words: Sequence[str]
     codes: tuple[int, ...]
@@ -185,14 +185,14 @@ MORE = (BUILD, STATUS, INGEST)
 
 
 def refused(*some: Command) -> tuple[Command, ...]:
-    """Return commands that must not do what they are asked."""
+    """Return the commands with the exit codes of a refusal."""
     return tuple(replace(command, codes=(1, 2, 4), says="") for command in some)
 
 
 def run(
     command: Command, home: Path, tally: Found, *, before: tuple[str, ...] = ()
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command in trouble: it ends as it may, and says what to do in words of ours."""
+    """Run a command in trouble: its exit code must be allowed, and its error name a remedy."""
     tally.commands += 1
     module = "pipelines" if command.words[0] == "build" else "serve.cli"
     completed = subprocess.run(

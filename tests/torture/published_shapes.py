@@ -1,9 +1,9 @@
 """
-Credentials that say themselves whose they are: shapes that issuers publish, as `gitleaks` and
-`trufflehog` collect them.
+Credentials that name their issuer: shapes that issuers publish, as `gitleaks` and `trufflehog`
+collect them.
 
-A shape is text with draws in it: `{a20}` is twenty letters or digits. Samples are drawn when asked
-for, so that no scanner takes this file for a leak.
+A shape is text with draws in it: `{a20}` is twenty letters or digits. Samples are drawn on demand,
+so that no scanner takes this file for a leak.
 """
 
 import random

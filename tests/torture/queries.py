@@ -1,6 +1,6 @@
 """
-queries: whatever is asked, recall answers: the same the second time, soon, with nothing that was
-not asked for, and it still finds what is there.
+queries: recall answers any query: with the same result the second time, quickly, with nothing that
+was not asked for, and it still finds the stored notes.
 """
 
 import random
@@ -30,10 +30,10 @@ from store.maintenance.build import rebuild
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000
 LONGEST_S = 0.05  # of this thread's own time
-NOISE = 2  # times as long as it would be alone: what else runs shares the processor's caches
-TRIES = 5  # at what seems longer: other work on the machine makes nothing faster
-AGAIN = 7  # one of so many is asked twice
-FOUND = 9  # one of so many asks for a note that was planted
+NOISE = 2  # times the duration without other load: other processes share the CPU caches
+TRIES = 5  # for a query over the limit: other work on the machine makes nothing faster
+AGAIN = 7  # one query in this many is sent twice
+FOUND = 9  # one query in this many asks for a planted note
 PROJECTS = (None, "acme/shop", "acme/web", "x")
 KINDS, TIERS, PROFILES = get_args(MemoryKind), get_args(Tier), get_args(Profile)
 MODES = ("auto", "lexical", "vector", "entity")
@@ -41,7 +41,7 @@ MODES = ("auto", "lexical", "vector", "entity")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory of some thousand notes, and what of it is known."""
+    """A memory of a few thousand notes, with its texts and planted notes."""
 
     reader: Reader
     embedder: LexicalEmbedder
@@ -52,7 +52,7 @@ class Memory:
 
 @dataclass(slots=True)
 class Found:
-    """What was seen while asking."""
+    """The counts and failures of a run."""
 
     asked: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Found:
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what was asked of a memory of a few thousand notes, a part of them not built yet."""
+    """Yield the outcome of queries to a memory of a few thousand notes, some not built yet."""
     chance = random.Random(8)
     with EventLog(tenant(folder).log, create=True) as log:
         memory = _filled(folder, log, scale.of(600, 4_000), chance)
@@ -82,7 +82,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _filled(folder: Path, log: EventLog, count: int, chance: random.Random) -> Memory:
-    """Write notes, build nine of ten of them, and plant some that a word of their own finds."""
+    """Write notes, build nine in ten of them, and plant some that each have a unique word."""
     texts = list(notes(count, chance))
     planted = []
     for number, (script, (low, high)) in enumerate([*SCRIPTS.items()] * 4):
@@ -112,7 +112,7 @@ def _filled(folder: Path, log: EventLog, count: int, chance: random.Random) -> M
 
 
 def _ask(memory: Memory, tally: Found, chance: random.Random) -> None:
-    """Ask once, and keep what is wrong with the answer."""
+    """Ask once, and record the faults of the answer."""
     tally.asked += 1
     wanted = chance.choice(memory.planted) if tally.asked % FOUND == 0 else None
     body = _planted(chance, wanted[1]) if wanted else _request(chance, memory)
@@ -124,7 +124,7 @@ def _ask(memory: Memory, tally: Found, chance: random.Random) -> None:
         if wanted:
             tally.wrong.append(f"{body!r:.300}: refused")
         return
-    except Exception as error:  # what a query must never do, whatever it is
+    except Exception as error:  # no query may ever raise these
         tally.wrong.append(f"{body!r:.300}: {error!r:.200}")
         return
     tally.longest_s = max(tally.longest_s, took)
@@ -139,10 +139,10 @@ def _ask(memory: Memory, tally: Found, chance: random.Random) -> None:
 
 
 def _planted(chance: random.Random, own: str) -> dict[str, Any]:
-    """Return a request for a planted note, its words among hostile ones and said as often.
+    """Return a request for a planted note, its words among hostile ones and repeated as often.
 
-    What a question says over and over asks for the notes that hold it: that finds the fix for a
-    long bug report (docs/recall.md), and so would bury a word that is said once.
+    Words repeated in a question ask for the notes that contain them: that finds the fix for a long
+    bug report (docs/recall.md), and would bury a word that occurs once.
     """
     around = hostile(chance, longest=600, repeats=False)
     text = f"{own} {around}" if chance.random() < 0.5 else f"{around[:300]} {own}"
@@ -152,7 +152,7 @@ def _planted(chance: random.Random, own: str) -> dict[str, Any]:
 
 
 def _request(chance: random.Random, memory: Memory) -> dict[str, Any]:
-    """Return any request, most of it as it should be."""
+    """Return a random request, mostly valid."""
     request: dict[str, Any] = {"query": hostile(chance, known=list(memory.texts)), "touch": False}
     may: dict[str, Any] = {
         "project": chance.choice((*PROJECTS, "", "../x", "a" * 201, "acme/none", "é")),
@@ -191,7 +191,7 @@ def _moment(chance: random.Random) -> str:
 
 
 def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict[str, Any], float]:
-    """Return an answer without what is measured or drawn, and the least time it took."""
+    """Return an answer without its measured or random fields, and the least time it took."""
     best = float("inf")
     for _ in range(TRIES):
         began = time.thread_time()
@@ -207,7 +207,7 @@ def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict
 
 
 def _faults(payload: dict[str, Any], request: RecallRequest, took: float) -> Iterator[str]:
-    """Yield what an answer is not."""
+    """Yield the faults of an answer."""
     if took > LONGEST_S * NOISE:
         yield f"took {took * 1e3:.0f} ms"
     try:

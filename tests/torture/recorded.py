@@ -3,8 +3,8 @@ recorded: a piece of work done under the shim, and every call it made on the dis
 
     python -P tests/torture/recorded.py WORK HOME [WEAKNESS]
 
-does a work (`power_loss.WORKS`) in a process of its own; the trace says where it begins, after what
-was prepared for it, and what it acknowledged. A weakness makes it a control.
+does a work (`power_loss.WORKS`) in a process of its own; the trace marks the work's beginning,
+after its preparation, and its acknowledgements. A weakness makes it a control.
 """
 
 import os
@@ -20,9 +20,9 @@ if __name__ == "__main__":
 
 from torture.fault import Action, Call, Fault, mark  # noqa: E402
 
-BEGIN = "begin"  # the mark between what is prepared and what is attacked
-GIVEN = ("*.jsonl", "*.zip")  # files of the user's, in the home: they are on the disk for long
-HOME = "/home"  # where the memory lies on the disk
+BEGIN = "begin"  # the mark between the preparation and the attacked work
+GIVEN = ("*.jsonl", "*.zip")  # the user's files in the home: they were synced long ago
+HOME = "/home"  # the memory's place on the disk
 
 
 def calls(work: str, folder: Path, weakness: str = "") -> list[Call]:
@@ -40,7 +40,7 @@ def calls(work: str, folder: Path, weakness: str = "") -> list[Call]:
 
 
 def _synchronous(level: str) -> None:
-    """Let the log's file be opened as many do for speed."""
+    """Open the log's file with a weaker `synchronous` level, as many do for speed."""
     from store.log import log_file
 
     prepare = log_file.prepare
@@ -53,7 +53,7 @@ def _synchronous(level: str) -> None:
 
 
 def _fsync_only(of: Callable[[int], bool]) -> None:
-    """Let our own code fsync nothing but folders, or nothing but files; SQLite's calls stay."""
+    """Limit our own code's fsync to folders, or to files; SQLite's calls stay."""
     fsync = os.fsync
 
     def weaker(descriptor: int) -> None:

@@ -1,9 +1,10 @@
 """
-redaction: secrets of many kinds in many contexts go; real messages and lines of code stay.
+redaction: secrets of many kinds in many contexts are removed; real messages and lines of code stay.
 
-A secret has survived where twelve characters of it in a row have, whatever stands between them.
-The messages are real ones: the history of this repository, and the changelogs of what is installed
-here. The lines of code are those of the standard library that look the most like secrets.
+A secret has survived if twelve characters of it in a row have, ignoring line breaks and invisible
+characters. The messages are real: the history of this repository, and the changelogs of the
+packages installed here. The lines of code are those of the standard library that look the most like
+secrets.
 """
 
 import base64
@@ -37,7 +38,7 @@ _SUSPICIOUS = re.compile(
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what was found and missed of secrets, and what was taken for one and is none."""
+    """Yield the outcomes: found and missed secrets, and false alarms."""
     texts = list(planted(scale.of(1, 5)))
     yield _recall(texts)
     yield Outcome(
@@ -63,7 +64,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def planted(times: int) -> Iterator[tuple[str, Secret, str]]:
-    """Yield a kind, a secret of it and a text that holds it, for each kind in each context."""
+    """Yield a kind, a secret of it and a text that contains it, for each kind in each context."""
     for kind, sample in KINDS.items():
         for name, context in CONTEXTS.items():
             for time in range(times):
@@ -73,7 +74,7 @@ def planted(times: int) -> Iterator[tuple[str, Secret, str]]:
 
 
 def survives(secret: Secret, text: str) -> bool:
-    """Return true if a text contains part of a secret, also as basic authentication."""
+    """Return True if a text contains part of a secret, also as basic authentication."""
     plain = _BETWEEN.sub("", text)
     pair = base64.b64encode(f"{secret.of_whom}:{secret.value}".encode()).decode()
     return _has_piece(plain, secret.core) or pair[12 : 12 + _PIECE] in plain

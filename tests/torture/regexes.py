@@ -1,5 +1,5 @@
 """
-regexes: every regular expression of our packages, and for each the texts that hurt it most.
+regexes: every regular expression of our packages, and the methods it is used by.
 
 Found twice, so that none is missed: as values in the modules (also within tuples, dictionaries,
 dataclasses and structs), and as calls of `re` in the source.
@@ -28,7 +28,7 @@ _PROGRAMS = ("__main__",)  # they run when they are imported
 
 @dataclass(frozen=True, slots=True)
 class Regex:
-    """A compiled pattern, and where it is written; `line` 0: found as a value."""
+    """A compiled pattern, its module and its name there."""
 
     module: str
     name: str
@@ -54,7 +54,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 def found() -> tuple[list[Regex], list[str]]:
-    """Return the patterns of each module, and calls of `re` whose pattern nobody could tell."""
+    """Return the patterns of each module, and the calls of `re` with an unknown pattern."""
     every: dict[tuple[str, str | bytes], Regex] = {}
     untold: list[str] = []
     for name, path in modules():
@@ -81,7 +81,7 @@ def _values(module: ModuleType, name: str) -> Iterator[Regex]:
 
 
 def _within(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
-    """Yield the patterns of a value, and of what it holds."""
+    """Yield the patterns in a value, also nested."""
     if isinstance(value, re.Pattern):
         yield value
     elif depth == 0 or isinstance(value, str | bytes | type | ModuleType):
@@ -103,7 +103,7 @@ def _within(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
 
 
 def _calls(tree: ast.Module, module: ModuleType) -> Iterator[tuple[int, re.Pattern[str] | None]]:
-    """Yield the calls of `re` by line, with what they compile where the source alone says it."""
+    """Yield the calls of `re` by line, with their pattern if the source alone determines it."""
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and _is_of_re(node.func) and node.args):
             continue
@@ -128,10 +128,10 @@ def _is_of_re(called: ast.expr) -> bool:
 
 def uses(paths: Iterable[tuple[str, Path]]) -> dict[tuple[str, str], set[str]]:
     """
-    Return which of a pattern's methods were called on what: by a module and the last word of it.
+    Return the `re` methods called on each name, by module and the last part of the name.
 
-    Two modules may give one name to different patterns. What a module does not call itself is
-    called by those that import it: the module "" has the calls of all.
+    Two modules may give one name to different patterns. A pattern that its own module does not call
+    is called by importing modules: the module "" has the calls of all.
     """
     methods: dict[tuple[str, str], set[str]] = {}
     for module, path in paths:

@@ -42,11 +42,11 @@ NAMES = (
     "machines_apart",
 )
 
-# those that hold a time against a limit: beside another attack they would measure that one, too
+# attacks with a time limit: beside another attack they would measure that one, too
 ALONE = ("fairness", "archives", "imports", "settings", "hangs", "queries", "patterns")
 
 
 def attack(name: str) -> Attack:
-    """Return an attack by its name; its module is imported only now."""
+    """Return an attack by its name, and import its module."""
     attack: Attack = import_module(f"torture.{name}").attack
     return attack

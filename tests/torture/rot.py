@@ -1,9 +1,9 @@
 """
-Bit rot: every file of a memory is damaged in every way, and a fresh process looks at what is left.
+Bit rot: every file of a memory is damaged in every way, and a fresh process checks the result.
 
-What is wrong must be named, by the doctor or by recall itself, or be proven harmless: events and
-answers are those of the undamaged memory. Recall answers all the same; where a log cannot be opened
-at all, what was published says. And whoever goes on with a damaged log must not make it worse.
+Damage must be named, by the doctor or by recall itself, or be proven harmless: events and answers
+are those of the undamaged memory. Recall still answers; if a log cannot be opened at all, from the
+published snapshot. Writing on to a damaged log must not make it worse.
 """
 
 import random
@@ -36,13 +36,13 @@ _LOG = ("log.sqlite", "log.sqlite-wal")
 _BESIDE = ("HEAD", "log.head", "ingest.sqlite")
 _EVENTS = 208  # in the log
 _HEADER = 100  # bytes: https://www.sqlite.org/fileformat.html#the_database_header
-_BUDGET_S = 5.0  # of one answer, on a machine that does other things too
+_BUDGET_S = 5.0  # of one answer, on a machine with other load
 _FELL = (LookupError, ValueError, TypeError, OSError, AssertionError, apsw.Error, pa.ArrowException)
 
 
 @dataclass
 class Tally:
-    """What became of the points of one kind of damage."""
+    """The results for one kind of damage."""
 
     points: int = 0
     detected: int = 0
@@ -61,7 +61,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Base:
-    """What is seen of the undamaged memory, and answered from what was published of it alone."""
+    """The undamaged memory as seen, and its answers from the published snapshot alone."""
 
     whole: Seen
     published: tuple[Any, ...]
@@ -104,13 +104,13 @@ def _flipped(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _live(home: Path) -> list[Path]:
-    """Return the files of the manifest that is served."""
+    """Return the files of the current manifest."""
     served = manifest.current(tenants.tenant(home)).projections.values()
     return [_MINE / "snapshots" / file.path for ref in served for file in ref.files]
 
 
 def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
-    """Damage the log, have the doctor repair it, and look what is left."""
+    """Damage the log, have the doctor repair it, and check the result."""
     chance = random.Random(10)
     count = scale.of(2, 30)
     wrong, points, set_aside, lost = [], 0, 0, 0
@@ -145,7 +145,7 @@ def _killed(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 
 def _after(path: Path, there: set[str]) -> Iterator[str]:
-    """Yield what is wrong with a log that was repaired; `there` are the ids it said before."""
+    """Yield the faults of a repaired log; `there` are the ids that could be read before."""
     with EventLog(path) as log:
         yield from integrity.problems(log)
         if missing := there - log.present_ids(sorted(there)):
@@ -178,7 +178,7 @@ def _by_sqlite_alone(home: Path, copy: Path, scale: Scale) -> Outcome:
 
 
 def _mishaps(home: Path, older: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
-    """Cut, zero, exchange and remove files; of the fast tier's, some."""
+    """Cut, zero, exchange and remove files; in the fast tier only some."""
     chance = random.Random(9)
     base = _undamaged(home, copy)
     beside = [_MINE / name for name in (*_LOG, *_BESIDE)]
@@ -190,7 +190,7 @@ def _mishaps(home: Path, older: Path, copy: Path, scale: Scale) -> Iterator[Outc
 
 
 def _headless(home: Path, older: Path, copy: Path, scale: Scale) -> Outcome:
-    """Damage the header of a log that lies in one file: many a one cannot be opened then."""
+    """Damage the header of a log in one file: many of these cannot be opened."""
     chance, log = random.Random(11), _MINE / "log.sqlite"
     settled = copied(home, home.with_name("settled")).home
     with EventLog(settled / log) as opened:
@@ -272,9 +272,9 @@ def _judge(tally: Tally, damage: Damage, seen: Seen, base: Base) -> None:
 
 
 def _comparable(damage: Damage, seen: Seen) -> object:
-    """Return what is to be equal: an older manifest and the tail may rank in another order, and be
-    near to other memories that are marked unsure: words written alike are looked up in what is
-    built first.
+    """Return the part of the answers that must be equal: an older manifest and the tail may rank in
+    another order and add other memories marked unsure, as similar spellings are looked up in the
+    snapshot first.
     """
     if damage.file.name != "HEAD" or seen.answers is None:
         return seen.answers
@@ -284,7 +284,7 @@ def _comparable(damage: Damage, seen: Seen) -> object:
 
 
 def _goes_on(tally: Tally, damage: Damage, settings: Settings) -> None:
-    """Append to the damaged log, as a server would: what could be read before still can be."""
+    """Append to the damaged log, as a server would: readable events stay readable."""
     path = tenants.tenant(settings.home).log
     late = Event("after", NOW + 200, Rated(verdict=1.0), "default-m01")
     try:

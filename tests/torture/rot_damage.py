@@ -1,4 +1,4 @@
-"""What rot does to a file: bits flip, ends are cut, pages are zeroed, others take its place."""
+"""The damage of rot to a file: bits flip, ends are cut, pages are zeroed, others take its place."""
 
 import os
 import random
@@ -11,7 +11,7 @@ PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file below the home, what was done to it in words, and its bytes then; None: no file."""
+    """A damaged file below the home, the damage in words, and the new bytes; None: no file."""
 
     file: Path
     what: str
@@ -21,7 +21,7 @@ class Damage:
         return f"{self.file}: {self.what}"
 
     def do(self, home: Path) -> None:
-        """Put it into a home, the file's times unchanged: rot leaves them."""
+        """Write it into a home with the file's times unchanged, as rot leaves them."""
         path = home / self.file
         status = path.stat()
         path.unlink()
@@ -34,7 +34,7 @@ class Damage:
 def flips(
     home: Path, file: Path, count: int, chance: random.Random, within: int | None = None
 ) -> Iterator[Damage]:
-    """Yield the file with one bit flipped, at places drawn from all of it, or its first `within`
+    """Yield the file with one bit flipped, at random places in all of it, or in its first `within`
     bytes; no place twice.
     """
     data = (home / file).read_bytes()
@@ -46,7 +46,7 @@ def flips(
 
 
 def mishaps(home: Path, file: Path, others: dict[str, bytes]) -> Iterator[Damage]:
-    """Yield the file cut, zeroed, gone, longer, and each of the `others` in its place, by name."""
+    """Yield the file cut, zeroed, gone, longer, and replaced by each of the `others`, by name."""
     data = (home / file).read_bytes()
     yield Damage(file, "empty", b"")
     yield Damage(file, "half of it", data[: len(data) // 2])

@@ -1,6 +1,6 @@
 """
-What lies beside the memories: settings, tokens, the registry, the queue, Dagster's folder. Damaged,
-each is an error of ours that names the file, or as if it were not there; nothing falls over.
+The files beside the memories: settings, tokens, the registry, the queue, Dagster's folder. Damaged,
+each gives an error of ours that names the file, or counts as missing; nothing crashes.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ _ASKED: dict[str, Callable[[Settings], object]] = {
 
 
 def damaged(home: Path, copy: Path, scale: Scale) -> Outcome:
-    """Damage each file, ask what reads it, and let the doctor look."""
+    """Damage each file, call its reader, and run the doctor."""
     settings = Settings(home)
     owner_token(settings)
     _dagster(settings)
@@ -83,7 +83,7 @@ def damaged(home: Path, copy: Path, scale: Scale) -> Outcome:
 
 
 def _says(look: Callable[[], object], file: Path) -> int:
-    """Return 1 where looking is refused in words that name the file; else 0."""
+    """Return 1 if reading is refused with an error that names the file; else 0."""
     try:
         look()
     except MnemologError as error:

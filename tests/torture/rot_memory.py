@@ -1,5 +1,5 @@
 """
-The memory that rots: a home with everything in it, copied for each damage, and what is seen of it.
+The memory that rots: a home with everything in it, copied for each damage, and its visible state.
 """
 
 import os
@@ -41,10 +41,10 @@ EMBEDDER = LexicalEmbedder()
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a fresh process sees of a tenant. `answers` is None where recall did not answer, and
-    `refused` says why; `is_open` is False of a log that could not be opened.
+    """A tenant as a fresh process sees it. `answers` is None if recall did not answer, for the
+    reason in `refused`; `is_open` is False if the log could not be opened.
 
-    `alarms` are what the doctor and recall itself say is wrong.
+    `alarms` are the faults that the doctor and recall itself report.
     """
 
     events: tuple[Event, ...]
@@ -95,7 +95,7 @@ def _grow(tenant: Tenant) -> None:
 
 
 def tail(tenant: Tenant) -> EventLog:
-    """Append what no build has seen and leave the log open: its newest events lie in the WAL."""
+    """Append events after the last build and leave the log open: the newest stay in the WAL."""
     log = EventLog(tenant.log)
     for number in range(50, 62):
         commands.record_batch(log, _drafts(tenant.name, number, 1), NOW + number)
@@ -126,7 +126,7 @@ def _receipt(name: str, number: int) -> Event:
 
 
 def seen(settings: Settings, *, looks: bool = True) -> Seen:
-    """Look at the default tenant as a fresh process does: the doctor, and three questions."""
+    """Check the default tenant as a fresh process does: with the doctor, and three questions."""
     tenant = tenants.tenant(settings.home, "default")
     findings = checkup.checkup(settings) if looks else ()
     alarms = {finding.what for finding in findings if finding.severity != "ok"}
@@ -141,7 +141,7 @@ def seen(settings: Settings, *, looks: bool = True) -> Seen:
 
 
 def published(settings: Settings) -> tuple[Any, ...]:
-    """Return the answers from snapshots alone; the home loses its log for it."""
+    """Return the answers from snapshots alone; this deletes the home's log."""
     tenants.tenant(settings.home).log.unlink()
     after = seen(settings, looks=False)
     assert after.answers and not after.is_open, after.refused
@@ -164,7 +164,7 @@ def _asked(tenant: Tenant, log: EventLog) -> tuple[tuple[Any, ...], list[str], f
 def copied(home: Path, to: Path) -> Settings:
     """Copy the default tenant's home, times and all; return the settings of the copy.
 
-    What is never written in place is linked: it is to be replaced, not written to.
+    Files that are never written in place are hard-linked: replace them, do not write to them.
     """
 
     def copy(source: str, target: str) -> None:
@@ -178,6 +178,6 @@ def copied(home: Path, to: Path) -> Settings:
 
 
 def files(root: Path, *patterns: str) -> Sequence[Path]:
-    """Return the files below a folder that fit one of the patterns, relative to it, in order."""
+    """Return the non-empty files below a folder that match a pattern, relative to it, in order."""
     paths = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
     return sorted(path.relative_to(root) for path in paths if path.stat().st_size)

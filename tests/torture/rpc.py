@@ -1,6 +1,6 @@
 """
-rpc: whatever is sent to MCP and to the hooks, through their clients too, is answered as agreed and
-is no defect of ours.
+rpc: any input to MCP and to the hooks, also through their clients, is answered by the protocol and
+logs no defect.
 """
 
 import json
@@ -39,7 +39,7 @@ NOTES = (
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what became of frames and events, in process and through the bridge and the client."""
+    """Yield the outcomes of frames and events, in process and through the bridge and the client."""
     with served(folder / "served") as (client, opened):
         yield _frames(client, opened, scale.of(600, 20_000))
         yield _events(client, opened, scale.of(600, 20_000))
@@ -48,12 +48,12 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 @contextmanager
 def served(home: Path) -> Iterator[tuple[FlaskClient, OpenTenants]]:
-    """Give a client of a memory that has something to say."""
+    """Yield a client of a memory with a few notes, and its tenants."""
     with EventLog(tenant.tenant(home).log, create=True) as log:
         for text, kind in NOTES:
             commands.record(log, Draft(content=text, kind=kind, importance=1.0), NOW)
     opened = OpenTenants(Settings(home))
-    # how busy this machine is, is not what is tried here
+    # the load of this machine is not under test
     app = create_app(opened, TOKEN, lambda: NOW, hook_deadline_s=60.0)
     try:
         yield app.test_client(), opened
@@ -62,7 +62,7 @@ def served(home: Path) -> Iterator[tuple[FlaskClient, OpenTenants]]:
 
 
 class Defects(logging.Handler):
-    """What was logged as a defect of ours."""
+    """The logged defects of ours."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -75,7 +75,7 @@ class Defects(logging.Handler):
 
 @contextmanager
 def listened() -> Iterator[Defects]:
-    """Give what is logged as a defect meanwhile."""
+    """Yield the defects that are logged meanwhile."""
     defects = Defects()
     logging.getLogger().addHandler(defects)
     try:

@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "serve" / "program"), str(ROOT)]
 from torture import roster  # noqa: E402
 from torture.outcome import Outcome, Scale  # noqa: E402
 
-MOST_WRONG = 5  # of what went wrong, printed of each
+MOST_WRONG = 5  # faults printed of each
 
 
 def main(words: Sequence[str]) -> int:
@@ -58,8 +58,8 @@ def main(words: Sequence[str]) -> int:
 
 
 def _one(name: str, scale: Scale) -> int:
-    """Run one attack in this process; a line of JSON each outcome."""
-    # a hook that has ended may leave a process that still writes what it could not deliver
+    """Run one attack in this process; print each outcome as a line of JSON."""
+    # a finished hook may leave a process that still writes its undelivered events
     with tempfile.TemporaryDirectory(
         prefix="mnemolog-torture-", ignore_cleanup_errors=True
     ) as folder:
@@ -69,7 +69,7 @@ def _one(name: str, scale: Scale) -> int:
 
 
 def _apart(name: str, scale: Scale) -> list[Outcome]:
-    """Run one attack in a process of its own; one that ends badly is an outcome too."""
+    """Run one attack in a process of its own; a failed exit is an outcome too."""
     began = time.monotonic()
     command = [sys.executable, "-P", __file__, "--one", name]
     if scale is Scale.FAST:
@@ -82,7 +82,7 @@ def _apart(name: str, scale: Scale) -> list[Outcome]:
     lost = [outcome for outcome in outcomes if not outcome.held]
     verdict = "LOST" if lost else "held"
     faults = [f"\n    {outcome.tried}: {text}" for outcome in lost for text in outcome.wrong]
-    report = "".join(faults[:MOST_WRONG])  # at once: the table comes when all have ended
+    report = "".join(faults[:MOST_WRONG])  # printed at once: the table comes at the end
     print(f"{name}: {verdict}, {took:.0f} s{report}", file=sys.stderr, flush=True)
     return outcomes
 

@@ -1,5 +1,5 @@
 """
-Secrets of many kinds, and the many ways they stand in a text.
+Secrets of many kinds, and their many contexts in a text.
 
 Samples are random and assembled from parts, so that no scanner takes this file for a leak.
 """
@@ -21,7 +21,7 @@ SYMBOLS = "!@#%^*-_+."
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret as it is issued, what it is called, and the part of it that must not survive."""
+    """A secret as it is issued, its name, and the part of it that must not survive."""
 
     name: str  # in words: "github token"
     value: str
@@ -49,7 +49,7 @@ def issued(name: str, prefix: str, alphabet: str, size: int, suffix: str = "") -
 
 
 def mixed(name: str, alphabet: str = ALNUM + SYMBOLS, size: int = 15) -> Sample:
-    """Return samples with at least one digit, upper and lower case letter."""
+    """Return a sampler of values with at least one digit, upper and lower case letter."""
 
     def sample(rng: random.Random) -> Secret:
         body = [*draw(rng, alphabet, size - 3), rng.choice("abcdef"), rng.choice("XYZ")]
@@ -158,7 +158,7 @@ KINDS: Mapping[str, Sample] = {
 
 
 def escaped(value: str) -> str:
-    """Return a value as it stands on one line: in JSON, in YAML's quotes, in a log."""
+    """Return a value escaped for one line: in JSON, in YAML's quotes, in a log."""
     return value.replace("\n", "\\n")
 
 
@@ -176,7 +176,7 @@ def _camel(name: str) -> str:
 
 
 def _basic(template: str) -> Context:
-    """Return a context that holds the secret as a password, base64'd with its account."""
+    """Return a context with the secret as a password, base64'd with its account."""
 
     def context(secret: Secret, rng: random.Random) -> str:
         pair = f"{secret.of_whom}:{secret.value}".encode()
@@ -197,7 +197,7 @@ def _zero_width(template: str) -> Context:
 
 
 def _wrapped(width: int, end: str) -> Context:
-    """Return a context that breaks its line wherever the width says, in the secret or not."""
+    """Return a context that breaks its line at the width, also within the secret."""
 
     def context(secret: Secret, rng: random.Random) -> str:
         text = (

@@ -1,6 +1,4 @@
-"""
-sent: what hosts and clients of MCP might send, right but for nothing, one thing or several.
-"""
+"""sent: requests of hosts and MCP clients with no, one or several errors."""
 
 import json
 import random
@@ -21,7 +19,7 @@ JUNK: tuple[Any, ...] = (
     *("é" * 50, "a" * 5_000, "../x", "memory://", "memory://x", "\u202e", [], [[]], [1, "a"], {}),
     *({"": 0}, {"a": {"b": []}}, [{}], "2026-07-28", "2026-11-20", "recall", "ref/prompt", "brief"),
 )
-# what no encoder writes: deep, doubled, not a number, not UTF-8, cut short, more than one
+# bodies no encoder writes: deep, duplicate keys, NaN, not UTF-8, cut short, several values
 ODD_BODIES: tuple[bytes, ...] = (
     b"[" * 100_000,
     b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"a":' * 5_000 + b"1" + b"}" * 5_001,
@@ -43,14 +41,14 @@ _CWDS = ("/", "%00", "%ff", "a" * 300, "~", "%2e%2e", "/proc/self/fd", "%ed%a0%8
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A request to MCP: a body, and the headers beside it."""
+    """A request to MCP: its body and headers."""
 
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
 
 
 def junk(chance: random.Random, depth: int = 0) -> Any:
-    """Return any JSON value, mostly small ones."""
+    """Return a random JSON value, mostly a small one."""
     if depth < 3 and chance.random() < 0.2:
         several = [junk(chance, depth + 1) for _ in range(chance.randrange(4))]
         return several if chance.random() < 0.5 else {str(value)[:9]: value for value in several}
@@ -60,7 +58,7 @@ def junk(chance: random.Random, depth: int = 0) -> Any:
 
 
 def changed(chance: random.Random, value: Any) -> Any:
-    """Return a value with a part of it missing, changed, or of another kind."""
+    """Return a value with a part missing, changed, or of another type."""
     if isinstance(value, dict) and value and chance.random() < 0.85:
         name = chance.choice(list(value))
         if chance.random() < 0.2:
@@ -75,7 +73,7 @@ def changed(chance: random.Random, value: Any) -> Any:
 
 
 def frame(chance: random.Random) -> Frame:
-    """Return a request to MCP of either revision, or what is none."""
+    """Return a request to MCP of either revision, sometimes an invalid one."""
     if chance.random() < 0.03:
         return Frame(chance.choice(ODD_BODIES))
     method = chance.choice(METHODS)
@@ -115,7 +113,7 @@ def _arguments(chance: random.Random, tool: Any) -> dict[str, Any]:
 
 
 def _torn(chance: random.Random, body: bytes) -> bytes:
-    """Return a body, now and then cut short or with bytes of it changed."""
+    """Return a body, sometimes cut short or with changed bytes."""
     if chance.random() < 0.03:
         return body[: chance.randrange(len(body) + 1)]
     if chance.random() < 0.03:
@@ -135,7 +133,7 @@ TOLD += [
 
 
 def event(chance: random.Random) -> tuple[str, bytes]:
-    """Return a host and a body: a recorded event, some of it changed or cut out."""
+    """Return a host and a body: a recorded event, with parts changed or missing."""
     host, payload = chance.choice(TOLD)
     body: Any = in_session(payload, f"s{chance.randrange(9_999)}")
     for _ in range(chance.choice((0, 0, 1, 1, 2))):

@@ -1,4 +1,4 @@
-"""Server: the server of a home as a process that a test may kill, and how it is asked over HTTP."""
+"""Server: the server of a home as a process that a test may kill, and requests to it over HTTP."""
 
 import http.client
 import json
@@ -19,12 +19,12 @@ START = (
 )
 JSON = "application/json"
 
-# what a request is answered with where its server dies: nothing of it was acknowledged
+# the errors of a request whose server dies: nothing of it was acknowledged
 CutOff = (OSError, http.client.HTTPException)
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a process of ours that works on a home, and on no other's word."""
+    """Return the environment of a process of ours that works on a home, without outer settings."""
     environ = {
         name: value for name, value in os.environ.items() if not name.startswith("MNEMOLOG_")
     }
@@ -33,13 +33,13 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 class Server:
-    """A server process of a home, and the address to ask it at."""
+    """A server process of a home, and its address."""
 
     def __init__(
         self, home: Path, code: str = START, before: Sequence[str] = (), **more: str
     ) -> None:
-        """Start one by the words `before` and wait until it listens; `more` is put into its
-        environment.
+        """Start it, with `before` as the command's prefix, and wait until it listens; `more` are
+        environment variables.
         """
         self.home = home
         self.process = subprocess.Popen(
@@ -81,7 +81,7 @@ def asked(
     timeout_s: float = 10,
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[int, Any]:
-    """Return the status of an answer and its JSON, or text where it is none; raise `CutOff`."""
+    """Return the status of an answer and its JSON, or text if it is not JSON; raise `CutOff`."""
     status, kind, data = answered(port, token, method, path, body, timeout_s, more)
     is_json = data and kind in (JSON, "application/problem+json")
     return status, json.loads(data) if is_json else data.decode()

@@ -1,9 +1,8 @@
 """
-Settings of ours and of agent hosts that were spoilt: each is edited and given back, or left alone.
+Spoilt settings of ours and of agent hosts: each is edited and restored, or left alone.
 
-Whatever a host's file holds: `connect` refuses it with an error of ours and no byte of any file is
-changed, or `disconnect` gives back every byte and mode that was there. `config.toml` is read, or
-refused by its name.
+For any content of a host's file, `connect` refuses it with an error of ours and changes no byte of
+any file, or `disconnect` restores every byte and mode. `config.toml` is read, or refused by name.
 """
 
 import os
@@ -35,7 +34,7 @@ usd_a_day = 1.5
 importance = 0.05
 """
 
-Given = tuple[str, str, str]  # what is done, to which host, and the user's folder
+Given = tuple[str, str, str]  # the action, the host, and the user's folder
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
@@ -51,7 +50,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _act(job: Given) -> list[str]:
     """Connect and disconnect a host, or read our own settings, in a process of its own.
 
-    Return what is not as it was before.
+    Return the paths that differ from before.
     """
     action, name, folder = job
     user = Path(folder)
@@ -109,7 +108,7 @@ def _spoilt(user: Path, apart: Apart, scale: Scale) -> Outcome:
 
 
 def _dressed(chance: random.Random, data: bytes) -> bytes:
-    """Write the same in another way: other line ends, a mark before it, comments, a wide indent."""
+    """Write the same data in another way: other line ends, a BOM, tabs, blank or joined lines."""
     ways: tuple[Callable[[bytes], bytes], ...] = (
         lambda text: text.replace(b"\n", b"\r\n"),
         lambda text: b"\xef\xbb\xbf" + text,
@@ -125,7 +124,7 @@ def _dressed(chance: random.Random, data: bytes) -> bytes:
 
 
 def _strange(user: Path, apart: Apart, scale: Scale) -> Outcome:
-    """Put something that is no such file in the place of each."""
+    """Put something else in the place of each file."""
     mib = scale.of(1, 4) << 20
     kinds: dict[str, Callable[[Path], object]] = {
         "a pipe": os.mkfifo,
@@ -195,7 +194,7 @@ def _own(home: Path, apart: Apart, scale: Scale) -> Outcome:
 
 
 def _fresh(user: Path) -> None:
-    """Lay every host's settings into an empty folder; what was noted of them is forgotten."""
+    """Write every host's settings into an empty folder, and delete our memory's records of them."""
     shutil.rmtree(user)
     shutil.rmtree(user.parent / "memory", ignore_errors=True)
     settle(user)

@@ -1,4 +1,4 @@
-"""shim: a library in C that is loaded before a program of ours, built where that is possible."""
+"""shim: a C library that is preloaded into a program of ours, built if possible."""
 
 import atexit
 import functools
@@ -12,13 +12,13 @@ _WORDS = "-shared -fPIC -O2 -Wall -Wextra -Werror -pthread".split()
 
 
 def is_possible() -> bool:
-    """True if one can be built and loaded here: Linux with a C compiler."""
+    """Return True if a shim can be built and loaded here: Linux with a C compiler."""
     return sys.platform == "linux" and shutil.which("cc") is not None
 
 
 @functools.cache
 def built(source: Path) -> Path:
-    """Compile one into a folder of this process's own; return the library's path."""
+    """Compile a shim into a folder of this process's own; return the library's path."""
     folder = Path(tempfile.mkdtemp(prefix=f"mnemolog-{source.stem}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library = folder / f"{source.stem}.so"

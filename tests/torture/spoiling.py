@@ -1,7 +1,7 @@
 """
-Spoiling: sources of an import as nobody means to write them, made from real ones.
+Spoiling: damaged sources of an import, made from real ones.
 
-Lines of JSON are also spoilt by their values, so that what comes after the parser is reached too.
+Lines of JSON are also spoilt by their values, so that the code after the parser is reached too.
 """
 
 import json
@@ -13,7 +13,7 @@ _DEEP = 100_000
 _TOKENS = (
     b"\x00",
     b"\xff",
-    b"\xed\xa0\x80",  # a surrogate, as UTF-8 must not have it
+    b"\xed\xa0\x80",  # a surrogate, which is invalid in UTF-8
     b"\xef\xbb\xbf",
     b"\\ud800",
     b"1e400",
@@ -65,7 +65,7 @@ def spliced(chance: random.Random, data: bytes) -> bytes:
 
 
 def sown(chance: random.Random, data: bytes) -> bytes:
-    """Sow tokens that parsers stumble over."""
+    """Insert tokens that parsers stumble over."""
     for _ in range(chance.choice((1, 1, 4))):
         at = chance.randrange(len(data) + 1)
         data = data[:at] + chance.choice(_TOKENS) + data[at:]
@@ -73,7 +73,7 @@ def sown(chance: random.Random, data: bytes) -> bytes:
 
 
 def revalued(chance: random.Random, data: bytes) -> bytes:
-    """Give some lines of JSON other values, other types, other keys, or a key twice."""
+    """Give some lines of JSON other values, other types, or every key twice."""
     lines = data.splitlines()
     for _ in range(chance.choice((1, 2, 8))):
         at = chance.randrange(len(lines))

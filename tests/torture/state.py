@@ -1,6 +1,6 @@
 """
-state: any order of what can happen to a memory leaves what a dictionary says, and the same again
-after a crash, a build, and a clock that jumps.
+state: a memory matches a dictionary after any sequence of operations, also after a crash, a build,
+and a clock jump.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ _OF_LIFE = (
 
 
 class Forgetful(Life):
-    """A memory that does not hide what is to be forgotten."""
+    """A memory that does not forget."""
 
     lived: ClassVar[Counter[str]] = Counter()
 
@@ -29,7 +29,7 @@ class Forgetful(Life):
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    """Yield what was lived through, and that a memory that forgets nothing is seen."""
+    """Yield the outcome of the lives, and of the control: a memory that forgets nothing."""
     Life.lived = Counter()
     wrong = _wrong(Life, scale.of(8, 300), scale.of(15, 40))
     if scale is Scale.FULL and (never := [name for name in _OF_LIFE if not Life.lived[name]]):

@@ -1,6 +1,4 @@
-"""
-Traces: whether any of many secrets is in a file, in whatever form it may lie there.
-"""
+"""Traces: a search for many secrets in files, in any encoding."""
 
 import base64
 import json
@@ -9,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-# those that are known by themselves, wherever they stand
+# kinds that are recognized in any context
 KNOWN = (
     "github token",
     "anthropic key",
@@ -41,7 +39,7 @@ def files_below(*folders: Path) -> dict[str, bytes]:
 
 
 def forms(core: str) -> Mapping[str, bytes]:
-    """Return the forms in which a file may hold a secret."""
+    """Return the encodings of a secret in a file."""
     encoded = {
         f"base64 at {start}": base64.b64encode(b"x" * start + core.encode())[start + 2 : -4]
         for start in range(3)
@@ -55,7 +53,7 @@ def forms(core: str) -> Mapping[str, bytes]:
 
 
 def _occurrences(sought: Mapping[bytes, str], content: bytes) -> Iterator[str]:
-    """Yield what is in a content, of many things sought; each is eight bytes long or longer."""
+    """Yield the names of the sought bytes found in `content`; each is at least eight bytes long."""
     first = np.array([np.frombuffer(other[:8], np.uint64)[0] for other in sought])
     by_first: dict[bytes, list[bytes]] = {}
     for data in sought:

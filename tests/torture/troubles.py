@@ -1,4 +1,4 @@
-"""troubles: the kinds of trouble that a disk is in, each with how it begins and how it ends."""
+"""troubles: the kinds of disk trouble, each with its beginning and its end."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-group
 
 @dataclass(frozen=True)
 class Trouble:
-    """A kind of trouble: how the disk is made, and how it begins and ends while a server runs."""
+    """A kind of trouble: the disk's mount options, and its beginning and end under a server."""
 
     name: str
     mount: str
@@ -34,7 +34,7 @@ class Trouble:
     more: tuple[Command, ...] = probes.MORE  # at full scale
     may_refuse: tuple[str, ...] = ()  # reads
     start: Callable[[Path], Server] = Server
-    before: tuple[str, ...] = ()  # the words that a command is run by
+    before: tuple[str, ...] = ()  # the prefix of a command line
 
 
 def _fill(disk: Path, server: Server) -> None:
@@ -87,7 +87,7 @@ LIMITED = Trouble(
 
 
 def _few_handles(disk: Path, server: Server) -> None:
-    # one more for a connection, one for what answers it
+    # one more for a connection, one for its answer
     _limited(server, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{server.process.pid}/fd")) + 2)
 
 
@@ -103,7 +103,7 @@ HANDLES = Trouble(
     must_refuse=False,
     commands=(),
     more=(),
-    # they open a file that was not open yet, or list a folder
+    # they open another file, or list a folder
     may_refuse=("/v1/jobs", "/metrics", "/v1/tenants/default/stats"),
 )
 
@@ -114,10 +114,11 @@ def _limited(server: Server, limit: int, most: int) -> None:
 
 
 def read_only(beside: Path) -> Trouble:
-    """Return that a disk becomes read-only under a server, as a file system does that found damage.
+    """Return the trouble of a disk that becomes read-only under a server, as after file system
+    damage.
 
-    A mount with files open for writing cannot be made read-only from outside, so what the server
-    writes to those is refused by the shim; `beside` is where that keeps its own files.
+    A mount with files open for writing cannot be made read-only from outside, so the shim refuses
+    the server's writes to those; `beside` is the folder of its own files.
     """
     faults: list[Fault] = []
 
@@ -157,7 +158,7 @@ def _give(to: int, disk: Path, server: Server | None) -> None:
 
 def _take(disk: Path, server: Server) -> None:
     _give(0, disk, server)
-    time.sleep(1.2)  # a server looks each second whether its home is there
+    time.sleep(1.2)  # a server checks each second that its home is there
 
 
 def _start_as_nobody(home: Path) -> Server:
@@ -170,8 +171,8 @@ ANOTHERS = Trouble(
     "size=16m",
     _take,
     partial(_give, NOBODY),
-    must_refuse=False,  # what the server has open it may go on writing
-    may_refuse=("/v1/jobs", "/metrics", "/v1/tenants/default/stats"),  # and it may open no more
+    must_refuse=False,  # the server may go on writing to its open files
+    may_refuse=("/v1/jobs", "/metrics", "/v1/tenants/default/stats"),  # and it cannot open others
     commands=probes.refused(probes.RECALL),
     more=probes.refused(probes.RECORD, probes.HOOK, *probes.MORE),
     start=_start_as_nobody,

@@ -1,5 +1,6 @@
 """
-undelivered: prompts to a server that is not there yet, cold, killed or hung, beside two busy loops.
+undelivered: prompts to a server that is not yet running, cold, killed or hung, beside two busy
+loops.
 
 Each prompt must be in the log once, whether its server took it, its client spooled it, or both. The
 hook client starts the servers itself, as it does for a user. The control is the same client without
@@ -56,7 +57,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             floor=200,
         )
         control = _Home(folder / "control", prompts, 0, is_control=True)
-        # no server hears the first prompt: there is none. That one is lost is all a push asks
+        # no server gets the first prompt, as none runs: at a push only that loss is required
         control.run(4 if scale is Scale.FULL else 1)
         lost = control.differences()
     yield Outcome("the same, by a client without a spool", len(control.sent), "prompts", lost,
@@ -129,13 +130,13 @@ class _Home:
                 between()
 
     def _kill(self) -> None:
-        """End the server so soon after an answer that what it only remembers is gone."""
+        """Kill the server so soon after an answer that its unwritten events are lost."""
         time.sleep(self.chance.uniform(0.0, 0.02))
         os.kill(self._pid(), signal.SIGKILL)
         _until(lambda: not is_held(self.settings))
 
     def _settle(self) -> None:
-        """Wait until a server runs and has taken in what was spooled."""
+        """Wait until a server runs and has recorded the spooled prompts."""
         time.sleep(1.0)  # for clients that are still writing
         if not is_held(self.settings):
             (self.settings.server_try).unlink(missing_ok=True)
@@ -147,7 +148,7 @@ class _Home:
             )
         _until(lambda: live_server(self.settings))
         _until(lambda: not spool.entries(self.home))
-        time.sleep(1.5)  # for what a server of before this kept in its memory alone
+        time.sleep(1.5)  # for the prompts that an older server kept in memory alone
 
     def _pid(self) -> int:
         _until(lambda: live_server(self.settings))

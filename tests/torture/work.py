@@ -1,5 +1,5 @@
 """
-The work that attacks break off: small, the same every time, and known is what must hold after it.
+The work that attacks break off: small, the same every time, with known invariants after it.
 
     work.prepare(home); work.do(home, acknowledge); again(work, home, acknowledged) == []
 """
@@ -16,7 +16,7 @@ WORKS: tuple[Work, ...] = (
     *work_sync.WORKS,
 )
 BY_NAME = {work.name: work for work in WORKS}
-_ON_DAMAGE = {work.name: work for work in work_repair.WORKS}  # recall may not be whole meanwhile
+_ON_DAMAGE = {work.name: work for work in work_repair.WORKS}  # recall may be incomplete meanwhile
 _CONTROLS = {work.name: work for work in (*work_controls.KILLED, *work_controls.REFUSED)}
 
 

@@ -1,6 +1,6 @@
 """
-Work on what is built, and work that rewrites the log: a candidate made, published; memories erased,
-old receipts and cold memories archived.
+Work on builds, and work that rewrites the log: a candidate made, published; memories erased, old
+receipts and cold memories archived.
 """
 
 from collections.abc import Collection
@@ -36,7 +36,7 @@ from store.maintenance.build import Build
 from store.snapshots import manifest as manifests
 
 OLD = NOW - 100 * 86_400_000_000
-SECRET = "zanzibar"  # the word that is to be nowhere once it was erased
+SECRET = "zanzibar"  # the word that must be nowhere after its erasure
 _JOB = "01KA00000000000000000000J2"
 _AWAY = ("z1", "The old bucket in us-east-1 was emptied last spring.")
 
@@ -94,18 +94,20 @@ def _check_build(home: Path, acknowledged: Collection[str]) -> list[str]:
 # --- erase and archive: the log's rows are rewritten
 
 _RECEIPTS = compaction.LEAST + 6
-_SAYING = 3 + _RECEIPTS // 2  # events: recorded, revised, archived, and every other old receipt
+_SAYING = 3 + _RECEIPTS // 2  # recorded, revised, archived, and every other old receipt
 
 
 def _followed(number: int) -> Event:
-    """Return an old receipt, by turns about what is to be erased and about what is not."""
+    """Return an old receipt, alternately about the memory to erase and about another."""
     about, whom = ("e1", SECRET) if number % 2 else ("b1", "Anna")
     body = Followed(verdict="followed", evidence=f"as {whom} said")
     return Event(f"r{number}", OLD + number, body, about)
 
 
 def _prepare_worn(home: Path) -> None:
-    """Give a memory with old receipts, something archived, something in the queue; all built."""
+    """
+    Make a memory with old receipts, an archived memory and a queued batch; all but the batch built.
+    """
     with log_of(home, create=True) as log:
         commands.record_batch(log, drafts([*BEFORE, _AWAY]), NOW)
         commands.archive(log, _AWAY[0], NOW)

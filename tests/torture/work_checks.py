@@ -1,7 +1,7 @@
 """
-What must hold of a memory after whatever happened to it, as a process that opens it now sees it.
+The invariants of a memory after any failure, as a process that opens it now sees it.
 
-Each function returns what is wrong, in words: nothing where all is well.
+Each function returns the faults in words, empty if there are none.
 """
 
 import os
@@ -30,7 +30,7 @@ from store.snapshots import snapshot
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
 
-# by their paths below the tenant's folder; what lies below snapshots and cold is held to its lists
+# by their paths below the tenant's folder; snapshots and cold are compared with their lists
 _OURS = re.compile(
     r"log\.sqlite(-wal|-shm)?|ingest\.sqlite(-wal|-shm)?|HEAD|refused\.json|manifests/\d{8}\.json"
     r"|candidate/\w+(\.checks)?\.json|(build|rewrite|jobs)\.lock|erased/\w{26}\.json"
@@ -47,10 +47,10 @@ def of_the_log(
     *,
     and_others: bool = False,
 ) -> list[str]:
-    """Return what is wrong with the log, where `before` was there and some ids were acknowledged.
+    """Return the faults of the log, given the ids `before` and the acknowledged ids.
 
-    `writing` are the ids that were being written, those of a batch together: all of them are there
-    or none. With `and_others` there may be events under ids that were drawn.
+    `writing` are the ids that were being written, by batch: all of a batch are there or none. With
+    `and_others` there may be events under random ids.
     """
     path = tenants.tenant(home).log
     if not path.exists():
@@ -74,7 +74,7 @@ def of_the_log(
 
 
 def modes(home: Path) -> list[str]:
-    """Return the files and folders that another user may do something with."""
+    """Return the files and folders that another user may access."""
     return [
         f"{path.relative_to(home)} has mode {path.stat().st_mode & 0o777:o}"
         for path in (home, *home.rglob("*"))
@@ -105,7 +105,7 @@ def served(tenant: Tenant) -> list[str]:
 
 
 def rebuilt(home: Path) -> list[str]:
-    """Build it again an hour later; return what was wrong with that, or with what is served."""
+    """Age the temporary files, build again and return the faults of the build and its manifest."""
     tenant = tenants.tenant(home)
     for path in tenant.root.rglob(".*"):
         os.utime(path, (0, 0))
@@ -120,7 +120,7 @@ def rebuilt(home: Path) -> list[str]:
 
 
 def left_over(home: Path) -> list[str]:
-    """Return the files that nothing names, where all was done that takes such away."""
+    """Return the files that nothing names, after all cleanup."""
     tenant = tenants.tenant(home)
     with EventLog(tenant.log) as log:
         segments = {segment.name for segment in log.segments()}
@@ -141,7 +141,7 @@ def left_over(home: Path) -> list[str]:
 
 
 def holding(home: Path, word: str) -> list[str]:
-    """Return the files in which a word occurs; what lies compressed is read."""
+    """Return the files that contain a word, also compressed in Parquet."""
     problems = []
     for path in sorted(home.rglob("*")):
         if not path.is_file():

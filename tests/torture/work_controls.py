@@ -1,6 +1,4 @@
-"""
-Controls: the same works, with a rule of the store broken on purpose. An attack must see each.
-"""
+"""Controls: the same works, with a rule of the store broken on purpose. An attack must see each."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +17,7 @@ _SOUND = {work.name: work for work in (*work_log.WORKS, *work_build.WORKS)}
 
 
 def _acknowledged_early(home: Path, acknowledge: Acknowledge) -> None:
-    """Say of an event that it is there before it is committed."""
+    """Acknowledge an event before it is committed."""
     with log_of(home) as log:
         for draft in drafts(work_log.ONE_BY_ONE):
             assert draft.id is not None
@@ -34,13 +32,13 @@ def _in_place(path: Path, data: bytes) -> None:
 
 
 def _published_in_place(home: Path, acknowledge: Acknowledge) -> None:
-    """Publish with HEAD written over, not replaced."""
+    """Publish with HEAD overwritten, not replaced."""
     with mock.patch.object(manifest, "replace_file", _in_place):
         _SOUND["publish"].do(home, acknowledge)
 
 
 def _deaf(home: Path, acknowledge: Acknowledge) -> None:
-    """Say of an event that it is there whatever the log said."""
+    """Acknowledge an event even if the log failed."""
     with log_of(home) as log:
         for draft in drafts(work_log.ONE_BY_ONE):
             assert draft.id is not None

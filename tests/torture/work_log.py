@@ -37,7 +37,7 @@ from store.log import commands
 ONE_BY_ONE = [*texts("a", 3), *texts("long", 2, 200)]
 _BATCHES = [texts("n", 30), texts("o", 12, 40)]
 _IMPORTED = texts("i", 50)
-_BATCH = 20  # of an import, so that a few memories are several transactions
+_BATCH = 20  # of an import, so that a few memories need several transactions
 
 
 def _append(home: Path, acknowledge: Acknowledge) -> None:
@@ -112,7 +112,7 @@ def _make(home: Path, acknowledge: Acknowledge) -> None:
 def _check_made(home: Path, acknowledged: Collection[str]) -> list[str]:
     ids_told = [id_ for id_ in acknowledged if id_ != "made"]
     if "made" not in acknowledged and tenants.tenant(home).log.exists():
-        log_of(home, create=True).close()  # as whoever asked for it does again
+        log_of(home, create=True).close()  # as the next attempt does
     return checks.of_the_log(home, ids_told, (), [[id_] for id_, _ in BEFORE])
 
 
@@ -149,7 +149,7 @@ def _ingest(home: Path, acknowledge: Acknowledge) -> None:
 
 
 def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """What was accepted waits in the queue or is in the log; once recorded it is in the log."""
+    """Check that an accepted batch is in the queue or the log, and a recorded one in the log."""
     ids = [id_ for id_, _ in _INGESTED]
     steps = [ids[: job_queue.STEP], ids[job_queue.STEP :]]
     ids_told = ids if "recorded" in acknowledged else []

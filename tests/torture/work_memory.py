@@ -1,6 +1,4 @@
-"""
-The memory that the attacks' work is done on, and what an attack asks of a work: see `Work`.
-"""
+"""The memory for the attacks' work, and the interface of a work: see `Work`."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -29,11 +27,11 @@ BEFORE = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work that may be broken off at any call: `prepare` an empty home for it, then `do` it.
+    """Work that may be broken off at any call: `prepare` an empty home, then `do` it.
 
-    It says what it was told is done by `acknowledge(id)`; that must be there ever after. Done again
-    it ends what was ended. `check` only reads, and is given what was acknowledged; `ends` are what
-    is when all is done. Where it works on the log alone nothing is `built` to look at that.
+    It reports each completed id by `acknowledge(id)`; these must stay there. Done again, it
+    completes. `check` only reads, and gets the acknowledged ids; `ends` are the ids acknowledged
+    when all is done. If it works on the log alone, `built` is False and checks build nothing.
     """
 
     name: str
@@ -45,9 +43,9 @@ class Work:
 
 
 def again(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
-    """Return all that is wrong with a memory whose work was broken off.
+    """Return the faults of a memory whose work was broken off.
 
-    It is looked at, the work is done again, and it is looked at: all must go without a hand's turn.
+    Check it, do the work again, and check it again: all must go without manual repair.
     """
     wrong = work.check(home, acknowledged)
     ids: list[str] = []
@@ -58,9 +56,9 @@ def again(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
 
 
 def settled(work: Work, home: Path, acknowledged: Collection[str]) -> list[str]:
-    """Return all that is wrong with a memory whose work was done, at last, and what is left over.
+    """Return the faults of a memory whose work is done, and the files left over.
 
-    Where more than the log is at stake it is built anew.
+    Unless the work concerns the log alone, the memory is built anew.
     """
     wrong = list(work.check(home, acknowledged))
     if work.built:
@@ -78,7 +76,7 @@ def drafts(some: Sequence[tuple[str, str]]) -> list[Draft]:
 
 
 def texts(name: str, count: int, times: int = 1) -> list[tuple[str, str]]:
-    """Return ids and texts, none like another, each some sixty bytes `times` over."""
+    """Return ids and different texts, each of some sixty bytes times `times`."""
     text = "{0} {1}.{2} is one of many notes we took of the module {0}_{1}"
     return [
         (f"{name}{number}", " ".join(text.format(name, number, part) for part in range(times)))
@@ -87,7 +85,7 @@ def texts(name: str, count: int, times: int = 1) -> list[tuple[str, str]]:
 
 
 def record_before(home: Path) -> None:
-    """Make a log that holds BEFORE."""
+    """Make a log with the memories of BEFORE."""
     with log_of(home, create=True) as log:
         commands.record_batch(log, drafts(BEFORE), NOW)
 

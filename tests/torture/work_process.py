@@ -1,8 +1,8 @@
 """
-A process that stands between its memory and the shim, and forks a child for each thing to be done.
+A process with the shim loaded that forks a child for each step.
 
 The imports cost half a second and are made once; a child is a process like any other, with nothing
-open and no thread but its own. It tells what was acknowledged through a pipe, so that is known
+open and no thread but its own. It reports acknowledged ids through a pipe, so they are known
 however it ends.
 """
 
@@ -25,7 +25,7 @@ from torture.fault import Fault
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0  # for one child; the longest takes two
 
-# what a build or a job imports only when it is there
+# imported late by a build or a job
 _LATE = (
     "polars",
     "pyarrow.parquet",
@@ -34,12 +34,12 @@ _LATE = (
     "concurrent.futures",
 )
 
-Step = Callable[..., Any]  # (acknowledge, *arguments) -> what JSON can say
+Step = Callable[..., Any]  # (acknowledge, *arguments) -> a JSON value
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended: `killed` by a signal, or with what it returned or, in words, raised."""
+    """How a child ended: `killed` by a signal, or with its return value or its traceback."""
 
     acknowledged: tuple[str, ...]
     killed: bool = False
@@ -48,7 +48,7 @@ class Ended:
 
 
 class Forks:
-    """The process; use it by `forks`."""
+    """A handle of the process; use it by `forks`."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -88,7 +88,7 @@ def _pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
 def _serve() -> None:
     for name in _LATE:
         import_module(name)
-    os.umask(0o022)  # as most shells have it: the program itself is to keep others out
+    os.umask(0o022)  # the default of most shells: the program itself must keep others out
     for line in sys.stdin:
         name, arguments = json.loads(line)
         module, function = name.split(":")
@@ -117,7 +117,7 @@ def _forked(step: Step, arguments: list[Any]) -> dict[str, Any]:
 
 
 def _heard(reads: int, child: int) -> str:
-    """Return all that a child says until it ends; one that hangs is ended."""
+    """Return all output of a child until it ends; kill it if it hangs."""
     data, deadline = b"", time.monotonic() + PATIENCE_S
     while select.select([reads], [], [], max(0.0, deadline - time.monotonic()))[0]:
         some = os.read(reads, 1 << 16)
@@ -129,14 +129,14 @@ def _heard(reads: int, child: int) -> str:
 
 
 def _be(step: Step, arguments: list[Any], writes: int) -> None:
-    """Do a step as the child, say how it ended, and end."""
+    """Do a step as the child, report its result, and exit."""
 
     def tell(name: str, value: object) -> None:
         os.write(writes, f"{json.dumps([name, value])}\n".encode())
 
     try:
         tell("returned", step(lambda id_: tell("acknowledged", id_), *arguments))
-    except BaseException:  # the edge: whatever it is, the one who asked is told
+    except BaseException:  # the edge: the parent gets any error
         tell("raised", traceback.format_exc())
     finally:
         os._exit(0)

@@ -20,7 +20,7 @@ _DONE = "repaired"
 
 
 def _damage(home: Path) -> None:
-    """Make a log of some pages, of which one in the middle is no more."""
+    """Make a log of some pages, with a zeroed one in the middle."""
     record_before(home)
     with log_of(home) as log:
         commands.record_batch(log, drafts(_MANY), NOW)
@@ -35,7 +35,7 @@ def _repair(home: Path, acknowledge: Acknowledge) -> None:
     for step in repair(Settings(home, Choices()), NOW, may_touch_log=True):
         if step.state == "failed":
             raise LogError(step.how)  # as the command ends with 1
-    with log_of(home) as log:  # which tells what stood in the way, where nothing was tried
+    with log_of(home) as log:  # opening it raises the cause if no repair was tried
         if not integrity.problems(log):
             acknowledge(_DONE)
 

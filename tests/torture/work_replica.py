@@ -1,6 +1,6 @@
 """
-Work on a replica: what is new of a log is sent to a folder elsewhere, parts that say what was
-erased are replaced, small ones merged.
+Work on a replica: a log's new events are sent to a folder elsewhere, parts with erased texts are
+replaced, small ones merged.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from store.replica.remote import Remote, open_remote
 from store.replica.replica import TenantReplica
 
 _PLACE, _AGAIN = "elsewhere", "again"
-_PARTS = 5  # before, which are merged at the next
+_PARTS = 5  # parts sent before, merged at the next sync
 
 
 def _place(home: Path) -> Remote:
@@ -28,7 +28,7 @@ def _place(home: Path) -> Remote:
 
 
 def _prepare(home: Path) -> None:
-    """Give a log whose replica is behind: some is new, some was erased."""
+    """Make a log with a replica that is behind: some events are new, some erased."""
     record_before(home)
     make_folder(home / _PLACE)
     keeper = TenantReplica(tenants.tenant(home), _place(home))
@@ -42,13 +42,13 @@ def _prepare(home: Path) -> None:
 
 
 def _do(home: Path, acknowledge: Acknowledge) -> None:
-    sender._MOST_SMALL = _PARTS  # each process that does it is its own
+    sender._MOST_SMALL = _PARTS  # in a process of its own
     TenantReplica(tenants.tenant(home), _place(home)).sync(NOW, anew=True)
     acknowledge("sent")
 
 
 def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """What lies there is a beginning of the log, and all of it once it was sent."""
+    """Check that the replica is a prefix of the log, and all of it once acknowledged."""
     again = home.with_name(_AGAIN)
     shutil.rmtree(again, ignore_errors=True)
     restore.restore_replica(Settings(again), _place(home), DEFAULT_TENANT, NOW)

@@ -1,6 +1,6 @@
 """
-Work on machines that sync: what another one wrote is received, what is new here is sent, parts that
-say what was erased are replaced, small ones merged.
+Work on machines that sync: another machine's events are received, new ones are sent, parts with
+erased texts are replaced, small ones merged.
 """
 
 import shutil
@@ -24,11 +24,11 @@ from store.sync.sync import TenantSync
 
 _PLACE, _OTHER, _AGAIN = "elsewhere", "other", "again"
 _KEY = bytes(32)
-_PARTS = 5  # before, which are merged at the next
+_PARTS = 5  # parts sent before, merged at the next sync
 
 
 def _sync(home: Path, place: Path, name: str) -> syncing.Synced:
-    """Bring a home in step, as a machine of this name; the folder is where it is asked to be."""
+    """Sync a home with the folder `place`, as the machine `name`; it joins first if it has not."""
     tenant = tenants.tenant(home)
     remote = Sealed(open_remote(str(place)), _KEY)
     at = Place(url=str(place), machine=name, name=name)
@@ -43,7 +43,7 @@ def _sync(home: Path, place: Path, name: str) -> syncing.Synced:
 
 
 def _prepare(home: Path) -> None:
-    """Give a log that is behind another machine's, and has something new itself."""
+    """Make a log that is behind another machine's, and has new events itself."""
     record_before(home)
     place, other = home / _PLACE, home.with_name(_OTHER)
     make_folder(place)
@@ -63,13 +63,13 @@ def _prepare(home: Path) -> None:
 
 
 def _do(home: Path, acknowledge: Acknowledge) -> None:
-    sender._MOST_SMALL = _PARTS  # each process that does it is its own
+    sender._MOST_SMALL = _PARTS  # in a process of its own
     _sync(home, home / _PLACE, "one")
     acknowledge("synced")
 
 
 def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
-    """The log is sound, and once more brings it in step with a machine that joins only now."""
+    """Check that the log is sound, and that another sync brings a new machine in step with it."""
     with log_of(home) as log:
         before = [event.id for event in log.read()]
     wrong = []
