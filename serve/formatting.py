@@ -91,11 +91,6 @@ def day_of_year(at: float) -> str:
     return moment(int(at)).strftime("%d %b").lstrip("0")
 
 
-def minute(at: float) -> str:
-    """Return microseconds UTC as "13:08"."""
-    return moment(int(at)).strftime("%H:%M")
-
-
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,9})([smhdw])")
 _POSITION = re.compile(r"@([1-9][0-9]{0,17})", re.ASCII)
