@@ -129,26 +129,27 @@ def recalls_of(log: EventLog, id_: str, derivatives: Sequence[str], most: int) -
     the newest of both; of the newest `most` receipts.
     """
     page = receipts.page(log, Wanted(memories=(id_, *derivatives)), _EVERY, most=most)
-    recalls = []
+    matches = []
     for receipt in page.receipts:
         assert isinstance(receipt.body, Recalled)
         ids = [hit.id for hit in receipt.body.hits]
         as_id = id_ if id_ in ids else next(other for other in ids if other in derivatives)
-        recalls.append(
+        matches.append((receipt, receipt.body.query, as_id, ids.index(as_id) + 1))
+    returned_it = sum(as_id == id_ for _, _, as_id, _ in matches)
+    return {
+        "returned_it": returned_it,
+        "returned_what_was_made_of_it": len(matches) - returned_it,
+        "has_older": page.last is not None,
+        "newest": [
             {
                 "id": receipt.id,
                 "at": isoformat(receipt.at),
-                "query": receipt.body.query,
+                "query": query,
                 "memory": as_id,
-                "rank": ids.index(as_id) + 1,
+                "rank": rank,
             }
-        )
-    returned_it = sum(recall["memory"] == id_ for recall in recalls)
-    return {
-        "returned_it": returned_it,
-        "returned_what_was_made_of_it": len(recalls) - returned_it,
-        "has_older": page.last is not None,
-        "newest": recalls[:NEWEST],
+            for receipt, query, as_id, rank in matches[:NEWEST]
+        ],
     }
 
 
