@@ -139,10 +139,10 @@ def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, 
     now = site.clock()
     of = filter_digest("memories", form.query())
     after = decode_cursor(form.after, of) if form.after else None
-    asked = form.listing(now)
+    wanted = form.listing(now)
 
     def read(view: View) -> tuple[listing.Page, list[Facet]]:
-        page = listing.page(view, asked, SHOWN, after)
+        page = listing.page(view, wanted, SHOWN, after)
         return page, facets_of_documents(view, page.documents, now)
 
     page, facets = opened.reader.answer(read)

@@ -48,11 +48,11 @@ def lessons_blueprint(site: Site) -> Blueprint:
         if sort not in SORTS:
             raise InvalidInput(f"unknown order {sort!r}: choose from {', '.join(SORTS)}")
         conditions = Filter(now=site.clock())
-        found, every = opened.reader.answer(
+        shown, every = opened.reader.answer(
             lambda view: (statistics(view, opened.log, conditions), rules(view, conditions))
         )
-        lessons = sorted(found.lessons, key=SORTS[sort][1], reverse=True)
-        was_shown = {stats.memory.id for stats in found.lessons}
+        lessons = sorted(shown.lessons, key=SORTS[sort][1], reverse=True)
+        was_shown = {stats.memory.id for stats in shown.lessons}
         never = [memory for memory in every if memory.id not in was_shown]
         never.sort(key=lambda memory: -memory.created_at)
         return render_template(
@@ -62,7 +62,7 @@ def lessons_blueprint(site: Site) -> Blueprint:
             count=len(lessons),
             never=never[:LESSONS_SHOWN],
             never_count=len(never),
-            waiting=found.drafts,
+            waiting=shown.drafts,
         )
 
     @pages.post("/t/<tenant>/lessons/<id_>")

@@ -105,8 +105,8 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
         """Return the project's imported commits made during the session."""
         kinds = tuple(kind for kind in MEMORY_KINDS if kind != EPISODE)
         conditions = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
-        asked = Listing(conditions, state="any", sort="created_at")
-        memories = listing.page(view, asked, LINES).memories if project else ()
+        wanted = Listing(conditions, state="any", sort="created_at")
+        memories = listing.page(view, wanted, LINES).memories if project else ()
         return [memory_line(view, memory.id) for memory in memories if memory.source == git.SOURCE]
 
     return {
