@@ -64,14 +64,14 @@ def test_histories_are_taken_from_any_commit(tmp_path: Path) -> None:
 
 def test_labels_hold_pointers_and_no_text() -> None:
     """The classifier is judged on no life that it learns from."""
-    kinds = {*lives.KINDS, *(f"{kind}?" for kind in lives.KINDS), "none"}
+    kinds = {*lives.LASTS, *(f"{kind}?" for kind in lives.LASTS), "none"}
     names = {}
-    for path, most in ((lives.FITTED, 100), (lives.HELD_OUT, 12)):
+    for path, least in ((lives.FITTED, 100), (lives.HELD_OUT, 12)):
         rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
         assert all(len(row) == 4 and row[2] in kinds for row in rows)
         assert all(len(id_) == 8 and int(id_, 16) >= 0 for row in rows for id_ in row[3].split())
         names[path] = {row[0] for row in rows}
-        assert len(names[path]) >= most
+        assert len(names[path]) >= least
         labels = lives.read_labels(path)
         lasting = [label != "none" for life in labels.values() for label in life.values()]
         assert len(lasting) > 6_000 and 0.03 < sum(lasting) / len(lasting) < 0.1

@@ -257,24 +257,22 @@ def read(prompt: str, before: str = "") -> tuple[Said, ...]:
     statements = []
     for sentence in sentences(prompt):
         odds = _model().odds(sentence_features(prompt, sentence, before))[len(WANTS) + 1 :]
-        shares = _shares(odds[:-2])
-        kind = LASTS[int(shares[1:].argmax())]
+        passes, *kinds, lived, written = odds.tolist()
+        kind = LASTS[kinds.index(max(kinds))]
         text = prompt[sentence.start : sentence.end].strip()
-        lasts = _mixed(1.0 - float(shares[0]), *odds[-2:].tolist())
+        lasts = _mixed(float(np.logaddexp.reduce(kinds)) - passes, lived, written)
         statements.append(Said(text, sentence.start, sentence.end, lasts, kind))
     return tuple(statements)
 
 
-def _mixed(written_lasts: float, lived: float, written: float) -> float:
-    """Return the probability that a sentence lasts.
+def _mixed(line: float, lived: float, written: float) -> float:
+    """Return the probability that a sentence lasts, from log-odds.
 
-    `written_lasts` is that of a line written for the fit, `lived` the log-odds of one that was
-    typed in a session, and `written` the log-odds that it looks like a line written for the fit.
+    `line` are those by the model of written lines, `lived` by that of sessions, and `written` are
+    the log-odds that the sentence looks like a written line.
     """
     share = _probability(written)
-    least = 1e-9
-    odds = math.log(max(written_lasts, least) / max(1.0 - written_lasts, least))
-    return _probability(share * odds + (1.0 - share) * lived)
+    return _probability(share * line + (1.0 - share) * lived)
 
 
 def _probability(odds: float) -> float:

@@ -7,8 +7,8 @@ Writes store/agents/weights.npz, and prints the report of docs/prompts.md: every
 lines held out from the model that judged them, with the nineteen lines around them, which may be
 on the same matter. A line has five fields separated by tabs: language, kind of request, 1 for a
 correction or 0 (`-`: not labelled), the agent's message before, and the prompt with its lasting
-parts marked. FOLDER has the session histories that tests/data/lives/fitted.tsv
-labels, one folder for each repository, as tests/bench/lives.py takes them.
+parts marked. FOLDER has the session histories that tests/data/lives/fitted.tsv labels, one folder
+for each repository, as tests/bench/lives.py takes them.
 """
 
 import argparse
@@ -26,7 +26,6 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from store.agents.authorship import mask, read_authors
 from store.agents.prompt_classifier import (
     BUCKETS,
     LASTS,
@@ -174,9 +173,8 @@ def of_lives(folder: Path) -> Samples:
             )
         left = dict(labels)
         for prompt, before in lives.prompts(folder / name):
-            authorship = read_authors(prompt)
-            typed = mask(prompt, authorship)[:MAX_PROMPT] if authorship.author == "typed" else ""
-            for sentence in sentences(typed):
+            typed = lives.typed(prompt)
+            for sentence in sentences(typed) if len(typed) <= MAX_PROMPT else ():
                 label = left.pop(lives.digest(typed[sentence.start : sentence.end]), None)
                 if label is not None:
                     parts.append(sentence_features(typed, sentence, before))

@@ -24,14 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from store.agents.authorship import mask, read_authors
-from store.agents.prompt_classifier import read
+from store.agents.prompt_classifier import LASTS, read
 from store.agents.prompt_statements import find_statements
 from store.importers import specstory
 from store.text import frame
 
 DATA = Path(__file__).parents[1] / "data" / "lives"
 FITTED, HELD_OUT = DATA / "fitted.tsv", DATA / "held_out.tsv"
-KINDS = ("rule", "preference", "decision", "fact")
 SHORTEST = 4  # letters of a sentence that is looked for in a statement
 
 
@@ -39,7 +38,7 @@ SHORTEST = 4  # letters of a sentence that is looked for in a statement
 class Life:
     """The statements kept from one life with their labels, and each labelled sentence's share.
 
-    A label is one of KINDS, with a question mark for a close call, or "none".
+    A label is one of LASTS, with a question mark for a close call, or "none".
     """
 
     kept: dict[str, str | None] = field(default_factory=dict)  # by text: its label, if it has one
@@ -82,12 +81,17 @@ def prompts(folder: Path) -> Iterator[tuple[str, str]]:
             before = turn.closing.text if turn.closing else ""
 
 
+def typed(prompt: str) -> str:
+    """Return a prompt with the parts masked that its user did not type; "" if nothing is typed."""
+    authorship = read_authors(prompt)
+    return mask(prompt, authorship) if authorship.author == "typed" else ""
+
+
 def live(folder: Path, labels: dict[str, str]) -> Life:
     """Read a life as the importer does, and find its statements."""
     life = Life()
     for prompt, before in prompts(folder):
-        authorship = read_authors(prompt)
-        statements = read(mask(prompt, authorship), before) if authorship.author == "typed" else []
+        statements = read(typed(prompt), before)
         for sentence in statements:
             if (id_ := digest(sentence.text)) in labels:
                 life.shares[id_] = max(sentence.lasts, life.shares.get(id_, 0.0))
@@ -116,20 +120,20 @@ def report(name: str, lives: list[tuple[Life, dict[str, str]]]) -> str:
     """Return a line of figures; close calls have a column of their own and are not lasting."""
     kept = [label for life, _ in lives for label in life.kept.values()]
     known = [label for label in kept if label is not None]
-    lasting = sum(label in KINDS for label in known)
+    lasting = sum(label in LASTS for label in known)
     close = sum(label.endswith("?") for label in known)
-    ids = [(life, id_) for life, labels in lives for id_ in life.shares if labels[id_] in KINDS]
-    found = sum(id_ in life.found for life, id_ in ids)
+    ids = [(life, id_) for life, labels in lives for id_ in life.shares if labels[id_] in LASTS]
+    kept_ids = sum(id_ in life.found for life, id_ in ids)
     shares = [(labels[id_], share) for life, labels in lives for id_, share in life.shares.items()]
     area = auc(
-        [share for label, share in shares if label in KINDS],
+        [share for label, share in shares if label in LASTS],
         [share for label, share in shares if label == "none"],
     )
     precision = lasting / len(known) if known else float("nan")
-    recall = found / len(ids) if ids else float("nan")
+    recall = kept_ids / len(ids) if ids else float("nan")
     return (
         f"{name:32} {len(kept):5} {f'{lasting} of {len(known)}':>10} {precision:5.2f} {close:5} "
-        f"{f'{found} of {len(ids)}':>10} {recall:5.2f} {area:5.2f} {len(kept) - len(known):7}"
+        f"{f'{kept_ids} of {len(ids)}':>10} {recall:5.2f} {area:5.2f} {len(kept) - len(known):7}"
     )
 
 
