@@ -173,8 +173,8 @@ def of_lives(folder: Path) -> Samples:
             )
         left = dict(labels)
         for prompt, before in lives.prompts(folder / name):
-            typed = lives.typed(prompt)
-            for sentence in sentences(typed) if len(typed) <= MAX_PROMPT else ():
+            typed = lives.typed(prompt)[:MAX_PROMPT]
+            for sentence in sentences(typed):
                 label = left.pop(lives.digest(typed[sentence.start : sentence.end]), None)
                 if label is not None:
                     parts.append(sentence_features(typed, sentence, before))
