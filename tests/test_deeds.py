@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hook_session import Session, ids, opened
+from hook_session import Session, ids, notes, opened
 
 from serve.lessons.deeds import bearings, statements_for_tool
 from serve.lessons.topics import topics
 from serve.reader.filters import Filter
 from store.agents.tool_calls import ToolUse
+from store.embedders.lexical import LexicalEmbedder
+from store.maintenance.build import rebuild
 
 DEEDS = Path(__file__).parent / "data" / "deeds" / "rules.tsv"
 STATED = {
@@ -60,6 +62,47 @@ def test_statement_is_told_once_in_a_session(session: Session):
 def test_tool_is_not_told_what_its_own_session_stated(session: Session):
     session.ask("from now on we use poetry, never conda")
     assert _before(session, doing="run", command="conda install numpy") == []
+
+
+EDITS_A_MIGRATION = {"doing": "edit", "files": ("migrations/0042_nickname.py",)}
+
+
+def test_a_name_that_much_of_the_memory_has_points_to_no_statement(session: Session):
+    for number in range(6):
+        session.remember(f"looked at the migrations, run {number}", kind="context")
+    assert _before(session, **EDITS_A_MIGRATION) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ("the logo is blue. parcels are never deleted, not even by hand.", ["parcels are never"]),
+        ("never ship on a friday. the folder parcels is copied from the vendor.", []),
+    ],
+)
+def test_the_order_alone_is_told_and_only_if_it_has_the_name(
+    session: Session, stated: str, told: list[str]
+):
+    session.remember(stated, kind="statement", trust="user")
+    deed = {"doing": "edit", "files": ("src/parcels/list.py",)}
+    block = session.tell("before_tool", tool=ToolUse("Edit", **deed))
+    assert [note["user_said"][:17] for note in notes(block)] == told
+
+
+def test_the_words_of_a_quoted_text_name_nothing(session: Session):
+    quoted = "git commit -m 'explain the alembic downgrade on prod'"
+    assert _before(session, doing="run", command=quoted) == []
+
+
+def test_a_statement_told_in_three_sessions_for_nothing_rests(session: Session):
+    told = []
+    for number in range(5):
+        session.name = f"later {number}"
+        told.append(_before(session, **EDITS_A_MIGRATION))
+        served = session.tenants.get("default")
+        rebuild(served.tenant, served.log, LexicalEmbedder(), session.at)
+        served.reader.poll()
+    assert told == [["hand"]] * 3 + [[]] * 2
 
 
 def test_words_of_a_tool_or_the_web_are_no_statement(session: Session):

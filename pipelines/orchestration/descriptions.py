@@ -245,6 +245,7 @@ _COLUMNS: Mapping[str, str] = {
     "followed": "How often it was followed.",
     "ignored": "How often it was shown and ignored.",
     "not_applicable": "How often it did not apply.",
+    "before_tool": "How often it was shown before a tool.",
     "in_vain": "How often it was shown before a tool and did not apply.",
     "good_followed": "Turns that followed it and came out well.",
     "bad_followed": "Turns that followed it and came out badly.",

@@ -5,8 +5,9 @@ A rule shares few words with its deed ("amounts in cents" with "add a discount")
 it behind every turn that does. So the user's rules and statements are scored apart: by the words
 they share with the deed, each weighed by its rarity among them, and by topics likewise (`topics`).
 
-Before a tool fewer are shown: orders that name it (`matching`), or share with it a name of the
-file, or two words of the command, that hardly any other statement has.
+Before a tool fewer are shown: sentences of them that are orders, and either name the tool
+(`matching`) or share with it a name of the file, or two words of the command, that is rare among
+the statements and in the whole memory: what half of a life is about points to no deed.
 """
 
 import math
@@ -18,9 +19,10 @@ from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from serve.lessons.matching import MAX_ABOUT, RuleMatch, Rules
-from serve.lessons.rule_index import rests, rules
+from serve.lessons.rule_index import rests, rules, unjudged_tellings
 from serve.lessons.topics import topics, words
 from serve.reader.filters import Filter
 from serve.reader.held import is_held
@@ -115,17 +117,32 @@ class LaidDown:
         return math.log(1.0 + (self.size - count + 0.5) / (count + 0.5))
 
     @cached_property
+    def orders(self) -> list[Memory]:
+        """The sentences that are lasting orders, each as its memory with this text alone."""
+        return [
+            replace(memory, content=sentence.text)
+            for memory, *_ in self.memories
+            for sentence in read(memory.content)
+            if sentence.lasts >= _SURE
+            and _ORDERS.search(sentence.text)
+            and len(sentence.text.split()) <= _LONGEST_ORDER
+        ]
+
+    @cached_property
     def rules(self) -> Rules:
-        return Rules(memory for memory, *_ in self.memories)
+        return Rules(self.orders)
 
     @cached_property
     def named(self) -> list[tuple[Memory, frozenset[str]]]:
-        """The memories, each with the words that may name a file or a command."""
-        return [(memory, frozenset(words(memory.content))) for memory, *_ in self.memories]
+        """The orders, each with the words that may name a file or a command."""
+        return [(order, frozenset(words(order.content))) for order in self.orders]
 
     @cached_property
     def names(self) -> Counter[str]:
-        return Counter(name for _, its_names in self.named for name in its_names)
+        """The number of memories with each word that may name a file or a command."""
+        return Counter(
+            name for memory, *_ in self.memories for name in frozenset(words(memory.content))
+        )
 
 
 _CACHED = 16  # sets of statements whose counts are cached
@@ -185,10 +202,16 @@ def statements(view: View, conditions: Filter) -> list[Memory]:
     ]
 
 
-_SURE = 0.6  # the least probability that a statement lasts, to be shown before a tool
+_SURE = 0.6  # the least probability that a sentence lasts, to be shown before a tool
+_LONGEST_ORDER = 40  # words
 _RARE = 2  # statements with a name at most, for it to count
+_RARE_HERE = 0.02  # memories with it at most, as a share of all,
+_FEW = 4  # or this number: the statement, its turn, and two more
+_IN_VAIN = 3  # times shown without a verdict, after which a statement rests
 _IN_COMMAND = 2  # words of a command line
 _LONGEST = 200  # characters of a command line whose words are compared
+# a quoted text names nothing
+_TEXT = re.compile(r"""(['"])(?:(?!\1).)*\s(?:(?!\1).)*(?:\1|$)""", re.DOTALL)
 # words of an order
 _ORDERS = re.compile(
     r"n't\b|\b(?:never|not|no|only|always|must|without|nothing|nobody|instead|by hand|before|ask"
@@ -220,24 +243,32 @@ def statements_for_tool(
     }
     matches |= {match.memory.id: match for path in files for match in stated.rules.of_file(path)}
     for about, names, least in _names(command, files):
-        for memory, its_names in stated.named:
+        for order, its_names in stated.named:
             shared = names & its_names
-            if len(shared) >= least and any(stated.names[word] <= _RARE for word in shared):
-                matches.setdefault(memory.id, RuleMatch(memory, about[:MAX_ABOUT], False))
+            if len(shared) >= least and any(
+                stated.names[name] <= _RARE and _is_rare(view, name) for name in shared
+            ):
+                matches.setdefault(order.id, RuleMatch(order, about[:MAX_ABOUT], False))
+    whole = {memory.id: memory for memory in memories}
     return [
         match
-        for match in matches.values()
-        if _ORDERS.search(match.memory.content)
-        and _lasts(match.memory.content) >= _SURE
-        and not rests(view, match.memory)
-        and not is_held(match.memory)
+        for id_, match in matches.items()
+        if not rests(view, whole[id_])
+        and unjudged_tellings(view, whole[id_]) < _IN_VAIN
+        and not is_held(whole[id_])
     ]
+
+
+def _is_rare(view: View, name: str) -> bool:
+    """Return True if hardly any memory contains a name."""
+    most = max(_FEW, _RARE_HERE * view.tail.size)
+    return all(view.tail.frequency(term) <= most for term in tokenizer.terms(name))
 
 
 def _names(command: str | None, files: Sequence[str]) -> Iterator[tuple[str, frozenset[str], int]]:
     """Yield the command and files, each with its names and the number a statement must share."""
     if command and len(command) <= _LONGEST:
-        yield command, frozenset(words(command)) - _COMMON, _IN_COMMAND
+        yield command, frozenset(words(_TEXT.sub(" ", command))) - _COMMON, _IN_COMMAND
     for path in files:
         *folders, name = path.lower().split("/")
         stem, _, ending = name.rpartition(".")

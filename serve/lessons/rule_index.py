@@ -76,6 +76,15 @@ def rests(view: View, memory: Memory) -> bool:
     return is_at_rest(_counts(view, memory.id), pinned=memory.pinned)
 
 
+def unjudged_tellings(view: View, memory: Memory) -> int:
+    """Return how often a memory was shown before a tool, as of the last build; 0 if any of it was
+    ever judged by what followed.
+    """
+    counts = _counts(view, memory.id)
+    was_judged = counts["followed"] or counts["ignored"] or counts["not_applicable"]
+    return 0 if was_judged else counts["before_tool"]
+
+
 def _find_rules(
     view: View, conditions: Filter, look: Callable[[Rules], list[RuleMatch]]
 ) -> list[RuleMatch]:

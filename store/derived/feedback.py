@@ -189,12 +189,13 @@ USAGE_PROJECTION = Projection(
 # without any does not count.
 
 _SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
+_BEFORE_TOOL = "before_tool"  # of those shown
 _IN_VAIN = "in_vain"  # shown before a tool and not applicable, judged by the work done afterwards
 _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")  # turns, by verdict
 LESSONS = pa.schema(
     [
         ("id", pa.string()),
-        *((name, pa.int64()) for name in (*_SHOWN, _IN_VAIN, *_TURNS)),
+        *((name, pa.int64()) for name in (*_SHOWN, _BEFORE_TOOL, _IN_VAIN, *_TURNS)),
         ("last_surfaced_at", pa.int64()),  # microseconds UTC; 0 for never
     ]
 )
@@ -243,6 +244,7 @@ class Tally:
             case Surfaced():
                 counts = self.lessons.setdefault(event.subject, Counts())
                 counts["surfaced"] += 1
+                counts[_BEFORE_TOOL] += event.body.place == "tool"
                 counts["last_surfaced_at"] = max(counts["last_surfaced_at"], event.at)
             case Followed():
                 self._judge(event.subject, event.body)
@@ -329,7 +331,7 @@ class Lessons:
 
 LESSONS_PROJECTION = Projection(
     name="lessons",
-    version=f"2.{redact.VERSION}",
+    version=f"3.{redact.VERSION}",
     inputs=("log",),
     schemas={"lessons": LESSONS, "efforts": EFFORTS, "drafts": DRAFTS},
     build=build_lessons,

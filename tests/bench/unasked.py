@@ -1,0 +1,151 @@
+"""
+Unasked: what real lives are told without asking, at their prompts and before their tools.
+
+    python tests/bench/unasked.py lives/* [--show]       # folders of lives.py --take
+
+Each life is lived through the hooks, session by session, and built every few sessions. Then each of
+the rules of tests/data/deeds is stated in it and its deed is begun in another session: how many of
+these rules are told, though they stand among the statements of a real life. What is told to the
+life's own prompts and tools has no label: `--show` prints it, to be read.
+"""
+
+import argparse
+import csv
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS.parent), str(TESTS)]
+
+from hook_session import Session, notes, opened  # noqa: E402
+
+from serve.recall.context_block import short_id  # noqa: E402
+from store.agents.tool_calls import ToolUse  # noqa: E402
+from store.embedders.lexical import LexicalEmbedder  # noqa: E402
+from store.importers import specstory  # noqa: E402
+from store.importers.transcript_turn import Turn  # noqa: E402
+from store.log import commands  # noqa: E402
+from store.maintenance.build import rebuild  # noqa: E402
+from store.text import frame  # noqa: E402
+
+RULES = TESTS / "data" / "deeds" / "rules.tsv"
+BETWEEN = 4  # sessions between two builds
+MOST_TURNS = 15  # of a session
+MOST_STEPS = 60  # of a turn
+
+
+@dataclass
+class Told:
+    """What was told in a life, by counts."""
+
+    sessions: int = 0
+    prompts: int = 0
+    spoken_to: int = 0
+    bytes: int = 0  # of the blocks
+    deeds: int = 0  # commands and edits
+    warned: int = 0  # of them, with notes before the tool
+    rules: int = 0
+    rules_told: int = 0
+
+    def line(self, name: str) -> str:
+        return (
+            f"{name:32} {self.sessions:8} {self.prompts:7} {self.spoken_to / self.prompts:6.2f} "
+            f"{self.bytes // self.prompts:6} {self.deeds:6} {self.warned:5} "
+            f"{f'{self.rules_told} of {self.rules}':>9}"
+        )
+
+
+def live(folder: Path, *, show: bool) -> Told:
+    """Live a life through the hooks of an empty memory."""
+    told = Told()
+    with session() as life:
+        for number, transcript in enumerate(specstory.find(folder, print)):
+            turns = [turn for turn in specstory.turns(transcript, print) if not turn.is_unattended]
+            if not turns:
+                continue
+            told.sessions += 1
+            life.name = f"{number}"
+            life.at = max(life.at, turns[0].request.at)
+            life.start()
+            for turn in turns[:MOST_TURNS]:
+                live_turn(life, turn, told, show=show)
+            life.tell("session_end")
+            if told.sessions % BETWEEN == 0:
+                build(life)
+        for number, (stated, deed) in enumerate(rules()):
+            id_ = life.remember(stated, kind="statement", trust="user")
+            life.name = f"rule {number}"
+            told.rules += 1
+            told.rules_told += short_id(id_) in {note["id"] for note in notes(begin(life, deed))}
+            commands.forget(life.log, id_, life.at)
+    return told
+
+
+@contextmanager
+def session() -> Iterator[Session]:
+    with tempfile.TemporaryDirectory() as home:
+        yield from opened(Path(home))
+
+
+def live_turn(life: Session, turn: Turn, told: Told, *, show: bool) -> None:
+    prompt = frame.strip(turn.request.text)
+    block = life.ask(prompt)
+    told.prompts += 1
+    told.spoken_to += bool(block)
+    told.bytes += len(block.encode())
+    if show and block:
+        print(f"{life.name}: {prompt[:300]!r}\n{block}")
+    for step in turn.steps[:MOST_STEPS]:
+        if step.tool.doing in ("run", "edit"):
+            advice = begin(life, step.tool)
+            told.deeds += 1
+            told.warned += bool(advice)
+            if show and advice:
+                print(f"{life.name}: {step.tool.command or step.tool.files}\n{advice}")
+        life.tell("after_tool", tool=step.tool)
+    life.stop(turn.closing.text if turn.closing else "")
+
+
+def begin(life: Session, tool: ToolUse) -> str:
+    """Return what is told before the tool runs."""
+    return life.tell("before_tool", tool=tool)
+
+
+def build(life: Session) -> None:
+    served = life.tenants.get("default")
+    rebuild(served.tenant, served.log, LexicalEmbedder(), life.at)
+    served.reader.poll()
+
+
+def rules() -> Iterator[tuple[str, ToolUse]]:
+    """Yield each rule with its deed, a command line or a file."""
+    with RULES.open(encoding="utf-8", newline="") as file:
+        for _, rule, _, _, deed in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            is_command = " " in deed
+            yield (
+                rule,
+                ToolUse("Bash", "run", command=deed)
+                if is_command
+                else ToolUse("Edit", "edit", files=(deed,)),
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--show", action="store_true", help="print what is told")
+    args = parser.parse_args()
+    print(f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules")
+    for folder in args.folders:
+        if (folder / specstory.FOLDER).is_dir():
+            print(live(folder, show=args.show).line(folder.name), flush=True)
+
+
+if __name__ == "__main__":
+    main()
