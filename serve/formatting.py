@@ -14,7 +14,7 @@ from typing import Any
 from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.log.event_kinds import EPISODE
-from store.text.excerpt import Score, fitting, passage, sentences, without_listings
+from store.text.excerpt import Score, fitting, passage, reports, sentences, without_listings
 
 Written = Callable[[float], str]
 
@@ -71,12 +71,13 @@ def passages(hit: Mapping[str, Any], limit: int, score: Score) -> list[tuple[str
     text = " ".join(sanitize(hit["text"]).split())
     if hit["kind"] != EPISODE:
         return [("", passage(text, limit, score))]
-    answer = " ".join(sanitize(without_listings(hit.get("result", ""))).split())
+    answer = hit.get("result", "")
+    told = reports(answer) or sentences(" ".join(without_listings(answer).split()))
     ran = sanitize(hit.get("action", "")).splitlines()
     parts = {
         "asked": passage(text, limit, score),
         "ran": "; ".join(fitting(ran, limit, score)),
-        "agent": " ".join(fitting(sentences(answer), limit, score)),
+        "agent": " ".join(fitting(list(map(sanitize, told)), limit, score)),
     }
     return [(who, words) for who, words in parts.items() if words]
 

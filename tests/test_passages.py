@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from hook_session import opened
 
 from serve.cli import explanations, main
-from store.text.excerpt import Score, fitting, passage, without_listings
+from store.text.excerpt import Score, fitting, passage, reports, without_listings
 
 FILLER = "Nothing in this sentence is about what somebody asks later, and there are many like it."
 
@@ -109,6 +109,22 @@ LISTING = "line = 1\n" * 40
 )
 def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str, told: str):
     assert " ".join(without_listings(text).split()) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Let me look at the tracker.", []),
+        ("The user wants me to read the log. I need to look at it first.", []),
+        ("You're absolutely right! The port is 8443.", ["The port is 8443."]),
+        ("Done.\n\n1. **Where to show it?**\n2. **Guests:**\n   - Only adults?", ["Done."]),
+        ("Here's what I changed:\n- the parser\n- two tests", ["- the parser", "- two tests"]),
+        ("Great question! Das Feld ist leer.", ["Das Feld ist leer."]),
+        ("The table is made at the start:", ["The table is made at the start:"]),
+    ],
+)
+def test_reports_are_what_an_answer_tells_a_later_reader(text: str, told: list[str]):
+    assert reports(text) == told
 
 
 def test_an_answer_of_code_alone_stays_as_it_is():

@@ -192,6 +192,29 @@ def test_an_order_of_few_common_words_brings_no_note(session: Session, prompt: s
     assert not session.ask(prompt)
 
 
+def test_a_standing_text_brings_no_copies_of_itself(session: Session, monkeypatch):
+    speaks_where_recall_is_sure(monkeypatch)
+    blocks = []
+    for number in range(4):
+        session.name = f"day {number}"
+        blocks.append(session.ask("Write down the routes of the harbour parser"))
+        session.stop(f"The route of parcel {number} is in.")
+    assert [bool(block) for block in blocks] == [False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("end", "is_told"), [("Let me look at it first. Which one?", False), ("It is 8443.", True)]
+)
+def test_a_turn_that_reported_nothing_is_not_told(
+    session: Session, monkeypatch, end: str, is_told: bool
+):
+    speaks_where_recall_is_sure(monkeypatch)
+    session.ask("Find the port of the harbour parser in the settings")
+    session.stop(end)
+    session.name = "later"
+    assert bool(session.ask("Change the port of the harbour parser")) == is_told
+
+
 def test_the_same_kind_of_fact_in_each_of_a_few_projects_is_told(session: Session):
     for name in ("api", "web", "jobs", "mail"):
         session.remember(f"The staging database of this service is db-{name}-9", project=name)

@@ -24,6 +24,7 @@ from store.agents.prompt_classifier import Reading
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer
+from store.text.excerpt import reports
 from store.text.text_features import MAY_RULE
 
 LOOKED_AT = 3  # of the best hits; all statements are scored
@@ -41,6 +42,9 @@ FEWEST = 50
 # A turn with a low confidence and few of the prompt's words shares two rare words with it, and no
 # more: among few memories that is chance.
 NEAR, HELD = 0.08, 0.25
+# Two turns and more among the hits that asked the prompt's very words: a standing text that is sent
+# again and again, of which the earlier answers tell nothing.
+SAME, COPIES = 0.8, 2
 _PLACES, _RANKS = 8, 6  # places of a recall, and ranks of a statement, that differ
 _UNSURE = 0.003  # confidence is clipped to this and 1 minus this
 
@@ -185,13 +189,36 @@ def score_hits(
     `bearing` is how the user's rules and statements bear on it.
     """
     weighed = []
+    copies = _copies(prompt, hits)
     for hit, signs in features(view, prompt, reading, hits, bearing):
         kind = kind_of(hit.memory)
         model = MODELS[kind]
         bar = model.bar + (PASSIVE if is_passive else 0.0)
-        is_beside = kind == "turn" and hit.confidence < NEAR and max(signs[_SHARES]) < HELD
+        is_beside = kind == "turn" and (
+            (hit.confidence < NEAR and max(signs[_SHARES]) < HELD)
+            or hit.memory.id in copies
+            or not _tells(hit.memory)
+        )
         weighed.append(Weighed(hit, kind, 0.0 if is_beside else model.chance(signs), bar))
     return tuple(weighed)
+
+
+def _copies(prompt: str, hits: Sequence[Hit]) -> frozenset[str]:
+    """Return the ids of the hits that asked the same, if several turns did."""
+    words = frozenset(tokenizer.terms(prompt))
+    same, turns = [], 0
+    for hit in hits:
+        if hit.memory.kind == EPISODE:
+            theirs = frozenset(tokenizer.terms(hit.memory.content))
+            if len(words & theirs) > SAME * len(words | theirs):
+                same.append(hit.memory.id)
+                turns += 1 + len(hit.copies)
+    return frozenset(same) if turns >= COPIES else frozenset()
+
+
+def _tells(turn: Memory) -> bool:
+    """Return True if a turn did anything, or its end reports anything."""
+    return bool(turn.action) or bool(reports(turn.result or ""))
 
 
 def kind_of(memory: Memory) -> Kind:

@@ -28,8 +28,7 @@ from store.text.excerpt import (
     fitting,
     one_line,
     passage,
-    sentences,
-    without_listings,
+    reports,
 )
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE
@@ -37,7 +36,7 @@ from store.text.tokenizer import terms as text_terms
 
 MAX_BYTES = 9_000  # of the whole block in UTF-8: hosts cut at 10,000 characters or bytes
 TEXT = 600  # characters of a note's text
-ASKED, DONE, TOLD = 1 / 3, 5 / 6, 5 / 6  # of a turn's, shares of that
+ASKED, DONE, TOLD = 1 / 3, 5 / 6, 4 / 5  # of a turn's, shares of that
 LINE = 240  # of one command's output
 BESIDE = 160  # of each other field: the context, the action, the replaced text
 SENTENCE = 200  # of a note that is to be one sentence
@@ -46,15 +45,6 @@ SAID = "user_said"
 ID = 14  # letters of a ULID: its time and 20 bits more
 RULES = "On record as rules (lessons, preferences, antipatterns):"
 FACTS = "On record as background:"
-_NARRATES = re.compile(
-    r"\W*(?:(?:now|first|next|finally|then|okay|ok|alright|so|and)\b[,!.]?\s+)*"
-    r"(?:let me\b|let us\b|let's (?:check|look|see|start|examine|take|try|first)\b|read file:"
-    r"|i(?:'ll| will|'m going to| am going to)\b"
-    r"|i (?:need|want|have) to (?:check|see|look|understand|find|read|examine)\b"
-    r"|(?:perfect|great|excellent|good|sure|certainly|of course|absolutely)\b[^.!?]{0,30}!\s*$"
-    r"|ich werde\b|lass mich\b|je vais\b|laisse[sz]?-moi\b|voy a\b|déjame\b|vou\b)",
-    re.IGNORECASE,
-)
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _BESIDE = frozenset({"context", "action", "result"})
 
@@ -198,10 +188,8 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
 
     outcomes = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
     lines = fitting([_clean(line, LINE) for line in outcomes], round(longest * DONE), shared)
-    result = sentences(_clean(without_listings(episode.result or ""), MAX_SAID))
-    # "Let me look" informs no other reader
-    reports = [sentence for sentence in result if not _NARRATES.match(sentence)] or result
-    reply = fitting(reports, round(longest * TOLD), shared)
+    reported = [_clean(sentence, MAX_SAID) for sentence in reports(episode.result or "")]
+    reply = fitting(reported, round(longest * TOLD), shared)
     room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *reply))))
     files = facts_of(episode).files
     likeliest = sorted(files, key=lambda path: -shared(path))[:EDITED]

@@ -23,6 +23,22 @@ _HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE)
 _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
+_NARRATES = re.compile(
+    r"\W*(?:(?:now|first|next|finally|then|okay|ok|alright|so|and)\b[,!.]?\s+)*"
+    r"(?:let me\b|let us\b|let's (?:check|look|see|start|examine|take|try|first)\b|read file:"
+    r"|i(?:'ll| will|'m going to| am going to)\b"
+    r"|i (?:need|want|have) to (?:check|see|look|understand|find|read|examine|update|fix)\b"
+    r"|here(?:'s| is| are) (?:what|the|an?|my|some)\b[^.!?]{0,80}:\W*$"
+    r"|the user (?:wants|asks|asked|is asking|would like)\b|you(?:'re| are) (?:absolutely )?right\b"
+    r"|(?:(?:that's )?an? )?(?:perfect|great|excellent|good|sure|certainly|of course|absolutely)\b"
+    r"[^.!?]{0,30}!\s*$"
+    r"|ich werde\b|lass mich\b|je vais\b|laisse[sz]?-moi\b|voy a\b|déjame\b|vou\b)",
+    re.IGNORECASE,
+)
+_ENDING = " *_\"'`)"  # marks after the last sign of a sentence
+_LONGEST_TITLE = 4  # words of a line that only says what follows
+
+
 def excerpt(text: str, limit: int) -> str:
     """Return at most `limit` characters of a text, and ` ...` if something was left out.
 
@@ -72,6 +88,22 @@ def without_listings(text: str) -> str:
     """
     brief = _FENCED.sub(_short_code, text) if "```" in text or "~~~" in text else text
     return _HEADING.sub("", _PARTING.sub("", brief)).strip() or text
+
+
+def reports(text: str) -> list[str]:
+    """Return the sentences of an agent's message that report something, in their order.
+
+    "Let me look", a question and the title of a list inform no later reader. An item of a list is
+    a sentence of its own.
+    """
+    lines = (" ".join(line.split()) for line in without_listings(text).splitlines())
+    return [part for line in lines for part in sentences(line) if _reports(part)]
+
+
+def _reports(part: str) -> bool:
+    end = part.rstrip(_ENDING)
+    is_title = end.endswith(":") and len(part.split()) <= _LONGEST_TITLE
+    return not (is_title or end.endswith(("?", "\uff1f")) or _NARRATES.match(part))
 
 
 def _short_code(code: re.Match[str]) -> str:
