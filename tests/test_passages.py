@@ -118,6 +118,7 @@ def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str
         ("The user wants me to read the log. I need to look at it first.", []),
         ("You're absolutely right! The port is 8443.", ["The port is 8443."]),
         ("Done.\n\n1. **Where to show it?**\n2. **Guests:**\n   - Only adults?", ["Done."]),
+        ("You are right, the port is 8443.", ["You are right, the port is 8443."]),
         ("Here's what I changed:\n- the parser\n- two tests", ["- the parser", "- two tests"]),
         ("Great question! Das Feld ist leer.", ["Das Feld ist leer."]),
         ("The table is made at the start:", ["The table is made at the start:"]),

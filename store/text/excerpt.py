@@ -29,7 +29,8 @@ _NARRATES = re.compile(
     r"|i(?:'ll| will|'m going to| am going to)\b"
     r"|i (?:need|want|have) to (?:check|see|look|understand|find|read|examine|update|fix)\b"
     r"|here(?:'s| is| are) (?:what|the|an?|my|some)\b[^.!?]{0,80}:\W*$"
-    r"|the user (?:wants|asks|asked|is asking|would like)\b|you(?:'re| are) (?:absolutely )?right\b"
+    r"|the user (?:wants|asks|asked|is asking|would like)\b"
+    r"|you(?:'re| are) (?:absolutely )?right\b[^.!?,;:]{0,80}[.!]?\W*$"
     r"|(?:(?:that's )?an? )?(?:perfect|great|excellent|good|sure|certainly|of course|absolutely)\b"
     r"[^.!?]{0,30}!\s*$"
     r"|ich werde\b|lass mich\b|je vais\b|laisse[sz]?-moi\b|voy a\b|déjame\b|vou\b)",
