@@ -11,6 +11,7 @@ from serve.lessons.topics import topics
 from serve.reader.filters import Filter
 from store.agents.tool_calls import ToolUse
 from store.embedders.lexical import LexicalEmbedder
+from store.log import commands
 from store.maintenance.build import rebuild
 
 DEEDS = Path(__file__).parent / "data" / "deeds" / "rules.tsv"
@@ -94,15 +95,25 @@ def test_the_words_of_a_quoted_text_name_nothing(session: Session):
     assert _before(session, doing="run", command=quoted) == []
 
 
-def test_a_statement_told_in_three_sessions_for_nothing_rests(session: Session):
+def _told_in_five_sessions(session: Session) -> list[bool]:
+    """Return in which of five sessions, each built, an edit of a migration was told anything."""
     told = []
     for number in range(5):
         session.name = f"later {number}"
-        told.append(_before(session, **EDITS_A_MIGRATION))
+        told.append(bool(_before(session, **EDITS_A_MIGRATION)))
         served = session.tenants.get("default")
         rebuild(served.tenant, served.log, LexicalEmbedder(), session.at)
         served.reader.poll()
-    assert told == [["hand"]] * 3 + [[]] * 2
+    return told
+
+
+def test_a_statement_told_in_three_sessions_for_nothing_rests(session: Session):
+    assert _told_in_five_sessions(session) == [True] * 3 + [False] * 2
+
+
+def test_a_pinned_statement_never_rests(session: Session):
+    commands.pin(session.log, "hand", session.at)
+    assert _told_in_five_sessions(session) == [True] * 5
 
 
 def test_words_of_a_tool_or_the_web_are_no_statement(session: Session):

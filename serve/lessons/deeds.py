@@ -7,7 +7,7 @@ they share with the deed, each weighed by its rarity among them, and by topics l
 
 Before a tool fewer are shown: sentences of them that are orders, and either name the tool
 (`matching`) or share with it a name of the file, or two words of the command, that is rare among
-the statements and in the whole memory: what half of a life is about points to no deed.
+the statements and in the whole memory: a word that a project is about points to no deed.
 """
 
 import math
@@ -254,7 +254,7 @@ def statements_for_tool(
         match
         for id_, match in matches.items()
         if not rests(view, whole[id_])
-        and unjudged_tellings(view, whole[id_]) < _IN_VAIN
+        and (whole[id_].pinned or unjudged_tellings(view, whole[id_]) < _IN_VAIN)
         and not is_held(whole[id_])
     ]
 

@@ -22,6 +22,7 @@ TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
 from hook_session import Session, notes, opened  # noqa: E402
+from ordinary import DEEDS  # noqa: E402
 
 from serve.recall.context_block import short_id  # noqa: E402
 from store.agents.tool_calls import ToolUse  # noqa: E402
@@ -32,7 +33,6 @@ from store.log import commands  # noqa: E402
 from store.maintenance.build import rebuild  # noqa: E402
 from store.text import frame  # noqa: E402
 
-RULES = TESTS / "data" / "deeds" / "rules.tsv"
 BETWEEN = 4  # sessions between two builds
 MOST_TURNS = 15  # of a session
 MOST_STEPS = 60  # of a turn
@@ -62,7 +62,7 @@ class Told:
 def live(folder: Path, *, show: bool) -> Told:
     """Live a life through the hooks of an empty memory."""
     told = Told()
-    with session() as life:
+    with tempfile.TemporaryDirectory() as home, contextmanager(opened)(Path(home)) as life:
         for number, transcript in enumerate(specstory.find(folder, print)):
             turns = [turn for turn in specstory.turns(transcript, print) if not turn.is_unattended]
             if not turns:
@@ -83,12 +83,6 @@ def live(folder: Path, *, show: bool) -> Told:
             told.rules_told += short_id(id_) in {note["id"] for note in notes(begin(life, deed))}
             commands.forget(life.log, id_, life.at)
     return told
-
-
-@contextmanager
-def session() -> Iterator[Session]:
-    with tempfile.TemporaryDirectory() as home:
-        yield from opened(Path(home))
 
 
 def live_turn(life: Session, turn: Turn, told: Told, *, show: bool) -> None:
@@ -123,7 +117,7 @@ def build(life: Session) -> None:
 
 def rules() -> Iterator[tuple[str, ToolUse]]:
     """Yield each rule with its deed, a command line or a file."""
-    with RULES.open(encoding="utf-8", newline="") as file:
+    with DEEDS.open(encoding="utf-8", newline="") as file:
         for _, rule, _, _, deed in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             is_command = " " in deed
             yield (
@@ -144,7 +138,10 @@ def main() -> None:
     print(f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules")
     for folder in args.folders:
         if (folder / specstory.FOLDER).is_dir():
-            print(live(folder, show=args.show).line(folder.name), flush=True)
+            told = live(folder, show=args.show)
+            print(
+                told.line(folder.name) if told.prompts else f"{folder.name}: no prompt", flush=True
+            )
 
 
 if __name__ == "__main__":
