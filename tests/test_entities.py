@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.derived import entity_graph
-from store.derived.entities import ENTITIES_PROJECTION, GUESSES_EACH, SCHEMAS, EntityIndex
+from store.derived.entities import ENTITIES_PROJECTION, FOUND, GUESSES_EACH, SCHEMAS, EntityIndex
 from store.log.event_kinds import Forgotten, Recorded
 from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
@@ -187,6 +188,26 @@ def test_few_more_memories_are_not_drawn_together_with_all(monkeypatch):
     more = recorded("a/mod.py calls read_token", "nothing", "a/mod.py and b/mod.py of Kestrel")
     opened = EntityIndex.open(build_checked(ENTITIES_PROJECTION, more, before))
     assert found_in(opened, "mod.py") == ["a/mod.py", "b/mod.py"]
+
+
+MENTIONS = st.tuples(
+    st.integers(0, 6),
+    st.sampled_from(["file", "symbol", "person"]),
+    st.sampled_from("a/mod.py b/mod.py x::f y.f strasse".split()),
+)
+
+
+ALIASES = st.sampled_from("a/mod.py A/Mod.py x::f y.f Straße".split())
+
+
+@given(st.dictionaries(MENTIONS, ALIASES, min_size=1))
+def test_many_mentions_are_merged_into_the_tables_of_few(aliases: dict[tuple[int, str, str], str]):
+    rows = [(*mention, alias) for mention, alias in sorted(aliases.items())]
+    found = pa.Table.from_pylist([dict(zip(FOUND.names, row, strict=True)) for row in rows], FOUND)
+    few, many = entity_graph.entity_tables(found), entity_graph.merge_mentions(found)
+    assert {name: table.to_pydict() for name, table in few.items()} == {
+        name: table.to_pydict() for name, table in many.items()
+    }
 
 
 NAMES = st.text(alphabet="aB/.:ßİ", min_size=1, max_size=8)

@@ -159,7 +159,6 @@ SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
 
 
 MOST_LOOKED_AT = 2_000  # aliases that begin alike
-MOST_ADDED = 20_000  # mentions; with more, all are merged again
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
@@ -185,7 +184,7 @@ def settled_addition(found: Found) -> pa.Table | None:
     """Return the new mentions, settled; None if they are many or change older ones."""
     import pyarrow.compute as pc  # jobs only
 
-    if found.new.num_rows > MOST_ADDED:
+    if found.new.num_rows > entity_graph.MOST_ADDED:
         return None
     new = found.new
     unsettled = pc.is_in(new.column("kind"), pa.array([GUESS, "name", "person"]))

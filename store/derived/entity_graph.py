@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Numbers = npt.NDArray[np.int64]
 
+MOST_ADDED = 20_000  # mentions; more are merged at once
 MAX_SHARED_ALIAS = 8  # entities; a short alias of more is dropped
 MAX_SUFFIX_PARTS = 3
 PAIRS_AT_ONCE = 4_000_000  # bounds the memory of a build
@@ -57,9 +59,18 @@ SCHEMAS = {
 
 
 def entity_tables(found: pa.Table) -> dict[str, pa.Table]:
-    """Return the tables of SCHEMAS for all mentions."""
-    if not found.num_rows:
-        return {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+    """Return the tables of SCHEMAS for all mentions.
+
+    Of many, polars makes the same tables in a quarter of the time; of few, importing it would take
+    longer than the rest. An installation without it adds them one by one.
+    """
+    if found.num_rows > MOST_ADDED and find_spec("polars") is not None:
+        return merge_mentions(found)
+    return add_mentions({name: schema.empty_table() for name, schema in SCHEMAS.items()}, found)
+
+
+def merge_mentions(found: pa.Table) -> dict[str, pa.Table]:
+    """Return the tables of SCHEMAS for all mentions; there is at least one."""
     import polars as pl  # jobs only
 
     frame = pl.DataFrame(found)

@@ -29,7 +29,7 @@ from store.log.event_kinds import (
 )
 from store.log.events import Event
 from store.log.rows import redact_event
-from store.memories.parts import MemoryParts
+from store.memories.parts import MemoryParts, fields_of
 from store.redaction import redact
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 from store.text.text_features import MAY_RULE
@@ -71,32 +71,29 @@ def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
         if previous is not None:
             return previous.tables.parts
         return {"usage": USAGE.empty_table(), "receipts": RECEIPTS.empty_table()}
-    import polars as pl  # jobs only
-
-    columns = ("id", "used", *_COUNTS)
-    types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
-    frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
     # a use before the memory's recording was of another one: an earlier build had no row for it
-    memory_rows = _memory_rows(inputs.tables["memories"], frame["id"].unique().to_list())
-    frame = frame.join(pl.DataFrame(memory_rows), on="id").filter(pl.col("used") > pl.col("seq"))
-    frame = frame.select("document", "id", *_COUNTS)
+    memories = _memory_rows(inputs.tables["memories"], {use[0] for use in uses})
+    kept = [
+        (memories[id_][0], *counts)
+        for id_, seq, *counts in uses
+        if id_ in memories and seq > memories[id_][1]
+    ]
+    counts = np.array(kept, np.int64).reshape(-1, 1 + len(_COUNTS))
     if previous is not None:
-        frame = pl.concat([pl.DataFrame(previous.tables["usage"]).select(frame.columns), frame])
-    usage = (
-        frame.group_by("document", "id")
-        .agg(
-            pl.col("recalled").sum(),
-            pl.col("last_recalled_at").max(),
-            pl.col("ratings").sum(),
-            pl.col("verdicts").sum(),
-            pl.col("judged").sum(),
-            pl.col("judgments").sum(),
-        )
-        .sort("document")
-    )
+        before = previous.tables["usage"]
+        names = ("document", *_COUNTS)
+        old = [column_view(before, name).astype(np.int64) for name in names]
+        counts = np.concatenate([np.stack(old, axis=1), counts])
+    documents, places = np.unique(counts[:, 0], return_inverse=True)
+    usage = np.zeros((len(documents), len(_COUNTS)), np.int64)
+    for column, name in enumerate(_COUNTS):
+        fold = np.maximum if name == "last_recalled_at" else np.add
+        fold.at(usage[:, column], places, counts[:, 1 + column])
+    ids = fields_of(inputs.tables["memories"], documents, ["id"]).column("id")
+    columns = [pa.array(documents, pa.int32()), ids, *(pa.array(column) for column in usage.T)]
     receipt_rows = [{"id": id_, "hits": hits} for id_, hits in receipts.items()]
     return {
-        "usage": usage.select(USAGE.names).to_arrow().cast(USAGE),
+        "usage": pa.table(columns, schema=USAGE),
         "receipts": pa.Table.from_pylist(receipt_rows, RECEIPTS),
     }
 
@@ -119,18 +116,14 @@ def _uses(event: Event, receipts: dict[str, list[str]]) -> Iterable[_Use]:
                     yield (id_, event.seq, 0, 0, 0, 0, 1, round(judgment * 1_000))
 
 
-def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
-    """Return the id, document and recording seq of each id that is a memory."""
+def _memory_rows(tables: Tables, ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return the document and the recording seq of each id that is a memory."""
     memories = MemoryParts.open(tables)
-    memories_found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]
-    rows = np.array([row for _, row in memories_found], np.int64)
-    return pa.table(
-        {
-            "id": pa.array([id_ for id_, _ in memories_found], pa.string()),
-            "document": pa.array(rows, pa.int32()),
-            "seq": tables["columns"].column("seq").take(pa.array(rows)),
-        }
+    rows = {id_: row for id_ in ids if (row := memories.row(id_)) is not None}
+    seqs = (
+        tables["columns"].column("seq").take(pa.array(list(rows.values()), pa.int64())).to_pylist()
     )
+    return {id_: (row, seq) for (id_, row), seq in zip(rows.items(), seqs, strict=True)}
 
 
 class Usage(msgspec.Struct, frozen=True):

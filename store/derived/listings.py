@@ -7,6 +7,8 @@ memories, for lineage and recall.
 """
 
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,29 +59,26 @@ def build_goals(inputs: Inputs, previous: Previous | None) -> Tables:
     documents = _goal_documents(memories["columns"])
     if not len(documents):
         return {"goals": GOALS.empty_table(), "milestones": MILESTONES.empty_table()}
-    import polars as pl  # jobs only
-
-    rows = (
-        pl.DataFrame(fields_of(memories, documents, _GOAL_FIELDS))
-        .lazy()
-        .with_columns(
-            pl.Series("document", documents, pl.Int32), pl.col("kind", "project").cast(pl.String)
-        )
-    )
-    goals = rows.filter(pl.col("kind") == "goal").sort(
-        pl.col("status") != "open", "updated_at", "seq", descending=[False, True, True]
-    )
-    milestones = (
-        rows.filter((pl.col("kind") == "milestone") & pl.col("chain").is_not_null())
-        .sort("project", "chain", "created_at", "seq", nulls_last=False)
-        .with_columns(
-            pl.int_range(pl.len(), dtype=pl.Int32).over("project", "chain").alias("position")
-        )
-    )
+    rows = fields_of(memories, documents, _GOAL_FIELDS).to_pylist()
+    for document, row in zip(documents.tolist(), rows, strict=True):
+        row["document"] = document
+    goals = [row for row in rows if row["kind"] == "goal"]
+    goals.sort(key=lambda row: (row["status"] != "open", -row["updated_at"], -row["seq"]))
+    milestones = [row for row in rows if row["kind"] == "milestone" and row["chain"] is not None]
+    milestones.sort(key=lambda row: (*_chain(row), row["created_at"], row["seq"]))
+    for _, chain in groupby(milestones, _chain):
+        for position, row in enumerate(chain):
+            row["position"] = position
     return {
-        "goals": goals.select(GOALS.names).collect().to_arrow().cast(GOALS),
-        "milestones": milestones.select(MILESTONES.names).collect().to_arrow().cast(MILESTONES),
+        "goals": pa.Table.from_pylist(goals, GOALS),
+        "milestones": pa.Table.from_pylist(milestones, MILESTONES),
     }
+
+
+def _chain(milestone: dict[str, Any]) -> tuple[bool, str, str]:
+    """Return the sort key of a milestone's chain; chains of no project come first."""
+    project = milestone["project"]
+    return project is not None, project or "", milestone["chain"]
 
 
 def _goal_documents(columns: pa.Table) -> npt.NDArray[np.int64]:
