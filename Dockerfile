@@ -5,7 +5,7 @@ COPY store /src/store
 COPY serve /src/serve
 COPY pipelines /src/pipelines
 RUN python -m venv /opt/mnemolog \
-    && /opt/mnemolog/bin/pip install --no-cache-dir --constraint /src/constraints.txt /src/serve/program /src
+    && /opt/mnemolog/bin/pip install --no-cache-dir --constraint /src/constraints.txt /src/serve/program /src/serve/core /src
 
 FROM python:3.13-slim
 # git: which project a folder belongs to, and `mnemolog import git`

@@ -24,10 +24,10 @@ READY := $(VENV)/.ready
 setup: $(READY)
 
 # not compiled here, where that takes as long as unpacking: Python compiles what it imports
-$(READY): pyproject.toml serve/program/pyproject.toml constraints.txt
+$(READY): pyproject.toml serve/core/pyproject.toml serve/program/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mnemolog needs Python 3.11 or later: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable serve/program --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable serve/program --editable serve/core --editable '.[dev]'
 	touch $(READY)
 
 demo: setup
@@ -145,15 +145,16 @@ bench-learning: setup
 stories: setup
 	$(BIN)/python tests/bench/stories.py $(ARGS)
 
-# both distributions into dist/, and what an index would refuse of them
+# the three distributions into dist/, and what an index would refuse of them
 dist: $(VENV)/.release
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist serve/program
+	$(BIN)/python -m build --outdir dist --wheel serve/core
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
 
 # what a new user goes through: installs the wheels as a tool in an empty home, records, recalls,
-# connects Claude Code, and takes it all out again; downloads 330 MB
+# connects Claude Code, and takes it all out again: with the core, then with the whole; downloads 330 MB
 fresh: dist
 	$(BIN)/python -P tests/fresh_install.py dist
 
@@ -166,11 +167,11 @@ pictures: setup
 	$(BIN)/python -P tests/pictures.py docs
 
 $(VENV)/.docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable serve/core --editable '.[docs]'
 	touch $(VENV)/.docs
 
 $(VENV)/.release: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[release]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable serve/core --editable '.[release]'
 	touch $(VENV)/.release
 
 # the classifiers of prompts, authors and claim pairs, from the lines and templates in
@@ -188,7 +189,7 @@ fit-speaking: $(VENV)/.fit
 
 # fitting takes scikit-learn, which nothing else here needs
 $(VENV)/.fit: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[fit]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable serve/core --editable '.[fit]'
 	touch $(VENV)/.fit
 
 # a rival and the model both are given: gigabytes, torch among them, so in an environment of its own

@@ -27,6 +27,7 @@ from store.home.errors import (
     NotFound,
 )
 from store.home.files import make_folder
+from store.home.packages import is_installed, require
 from store.log.event_clock import wall_clock
 from store.redaction.redact import redact
 from store.snapshots.manifest import EXPECTED, NEWCOMERS, PAST_ANSWERS, SETTINGS, UPGRADE, Manifest
@@ -58,6 +59,9 @@ def build(
     settings = config.load()
     name = name or settings.choices.tenant
     tenant.find_tenant(settings.home, name)
+    if not quick and not is_installed("dagster"):
+        click.echo("Dagster is not installed: building without it, as --quick does", err=True)
+        quick = True
     if quick:
         from pipelines.jobs import runner
 
@@ -252,6 +256,7 @@ def learn(name: str, tenant: str | None) -> None:
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535))
 def ui(port: int) -> None:
     """Serve Dagster's pages on loopback; their sensor and schedules keep every memory fresh."""
+    require("dagster")
     from pipelines.orchestration.dagster_home import run_ui
 
     sys.exit(run_ui(config.load(), port, _say_link))

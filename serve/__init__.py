@@ -11,6 +11,6 @@ def version() -> str:
     from importlib import metadata  # 20 ms of a start
 
     try:
-        return metadata.version("mnemolog")
+        return metadata.version("mnemolog-core")
     except metadata.PackageNotFoundError:
         return "unknown"

@@ -2,9 +2,10 @@
 The fresh install behind `make fresh`: a new user's steps, with the wheels of a folder.
 
 In an empty home folder, with no environment but a PATH: install the tool, record, recall, build,
-connect Claude Code, answer one of its prompts, disconnect, stop, uninstall. Ends with exit code 1
-if the prompt is not answered, or if any file is left that the user is not told to delete. Prints
-sizes and times. The client package is also installed alone.
+connect Claude Code, answer one of its prompts, disconnect, stop, uninstall: with `mnemolog-core`,
+then with `mnemolog`. Ends with exit code 1 if the prompt is not answered, if any file is left that
+the user is not told to delete, or if the core takes more than 300 MB. Prints sizes and times. The
+client package is also installed alone.
 """
 
 import json
@@ -20,6 +21,8 @@ from pathlib import Path
 
 UV = Path(sys.executable).with_name("uv")
 FACT = "The invoices of the shop are archived in the bucket acme-ledger-7 after ninety days"
+Size = tuple[int, int]  # bytes and packages
+LARGEST_CORE = 300_000_000  # bytes, once it was used
 ASKED = "in which bucket are the invoices archived?"
 # these belong to uv, not to us: it keeps them once any tool was installed
 UVS = (".local/share/uv", ".local/bin", ".cache/uv")
@@ -68,40 +71,7 @@ class FreshHome:
 def main(wheels: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="mnemolog-fresh-") as folder:
         home = FreshHome(Path(folder).resolve(), wheels)
-        claude = home.folder / ".claude" / "settings.json"
-        claude.parent.mkdir()
-        claude.write_text('{"model": "opus"}\n')
-        before, settings = home.files(), claude.read_bytes()
-
-        home.run(f"{UV} tool install --quiet --find-links {home.wheels} mnemolog")
-        tool = home.folder / ".local/share/uv/tools/mnemolog"
-        installed = sizes(tool)
-        home.run(f'mnemolog record "{FACT}" --kind decision')
-        expect(FACT, home.run(f'mnemolog recall --json "{ASKED}"'))
-        home.run("mnemolog connect claude-code --yes")
-        home.run("mnemolog start")
-        hooks = json.loads(claude.read_text())["hooks"]
-        prompt = {
-            "hook_event_name": "UserPromptSubmit",
-            "session_id": "fresh",
-            "transcript_path": str(home.folder / "transcript.jsonl"),
-            "cwd": str(home.folder),
-            "prompt": ASKED,
-        }
-        hook = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
-        expect(FACT, home.run(hook, told=json.dumps(prompt)))
-        home.run("mnemolog build --quick")
-        expect(FACT, home.run(f'mnemolog recall --json "{ASKED}"'))
-        used = sizes(tool)
-        home.run("mnemolog disconnect claude-code --yes")
-        home.run("mnemolog stop")
-        home.run(f"{UV} tool uninstall --quiet mnemolog")
-        data = home.folder / ".local/share/mnemolog"
-        kept = sizes(data)
-        shutil.rmtree(data)  # as docs/uninstall.md says
-        left = home.files() - before
-        if left or claude.read_bytes() != settings:
-            raise SystemExit(f"left behind: {sorted(left)[:9] or claude}")
+        taken = {name: use(home, name) for name in ("mnemolog-core", "mnemolog")}
 
         home.run(f"{UV} venv --quiet {home.folder}/other")
         python = f"{home.folder}/other/bin/python"
@@ -114,10 +84,52 @@ def main(wheels: Path) -> None:
         short = line.replace(str(UV), "uv").replace(str(home.wheels), "dist")
         short = short.replace(str(home.folder), "~")
         print(f"{seconds:7.1f} s  {cpu_s:6.1f} s of CPU  {short[:90]}")
-    print(f"the tool: {installed}; after its first use: {used}")
-    print(f"its data: {kept}")
-    print(f"the client in a new environment: {client}")
+    for name, (installed, used, data) in taken.items():
+        print(f"{name}: {said(installed)}; after its first use: {said(used)}; data: {said(data)}")
+    print(f"the client in a new environment: {said(client)}")
     print("uninstalled: nothing is left")
+    if taken["mnemolog-core"][1][0] > LARGEST_CORE:
+        raise SystemExit(f"mnemolog-core takes more than {LARGEST_CORE / 1e6:.0f} MB")
+
+
+def use(home: FreshHome, name: str) -> tuple[Size, Size, Size]:
+    """Install a package as a tool, use it, and take it out again; return the sizes of the tool,
+    new and used, and of its data.
+    """
+    claude = home.folder / ".claude" / "settings.json"
+    claude.parent.mkdir(exist_ok=True)
+    claude.write_text('{"model": "opus"}\n')
+    before, settings = home.files(), claude.read_bytes()
+    home.run(f"{UV} tool install --quiet --find-links {home.wheels} {name}")
+    tool = home.folder / ".local/share/uv/tools" / name
+    installed = sizes(tool)
+    home.run(f'mnemolog record "{FACT}" --kind decision')
+    expect(FACT, home.run(f'mnemolog recall --json "{ASKED}"'))
+    home.run("mnemolog connect claude-code --yes")
+    home.run("mnemolog start")
+    hooks = json.loads(claude.read_text())["hooks"]
+    prompt = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "fresh",
+        "transcript_path": str(home.folder / "transcript.jsonl"),
+        "cwd": str(home.folder),
+        "prompt": ASKED,
+    }
+    hook = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
+    expect(FACT, home.run(hook, told=json.dumps(prompt)))
+    home.run("mnemolog build --quick")
+    expect(FACT, home.run(f'mnemolog recall --json "{ASKED}"'))
+    used = sizes(tool)
+    home.run("mnemolog disconnect claude-code --yes")
+    home.run("mnemolog stop")
+    home.run(f"{UV} tool uninstall --quiet {name}")
+    data = home.folder / ".local/share/mnemolog"
+    kept = sizes(data)
+    shutil.rmtree(data)  # as docs/install.md says
+    left = home.files() - before
+    if left or claude.read_bytes() != settings:
+        raise SystemExit(f"left behind: {sorted(left)[:9] or claude}")
+    return installed, used, kept
 
 
 def free_port() -> int:
@@ -127,11 +139,14 @@ def free_port() -> int:
         return port
 
 
-def sizes(folder: Path) -> str:
-    """Return the number of bytes and of packages in a folder."""
+def sizes(folder: Path) -> Size:
     found = [path.lstat().st_size for path in folder.rglob("*") if not path.is_dir()]
-    packages = sum(1 for _ in folder.rglob("*.dist-info"))
-    return f"{sum(found) / 1e6:,.1f} MB" + (f" in {packages} packages" if packages else "")
+    return sum(found), sum(1 for _ in folder.rglob("*.dist-info"))
+
+
+def said(size: Size) -> str:
+    taken, packages = size
+    return f"{taken / 1e6:,.1f} MB" + (f" in {packages} packages" if packages else "")
 
 
 def expect(text: str, words: str) -> None:

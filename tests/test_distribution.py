@@ -1,4 +1,4 @@
-"""The two distributions built from this tree: the program, and the client that it depends on."""
+"""The three distributions built from this tree: the program, its core, and the client of that."""
 
 import configparser
 import plistlib
@@ -7,13 +7,23 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZipFile
 
 import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-CLIENT = ROOT / "serve" / "program"
+CORE, CLIENT = ROOT / "serve" / "core", ROOT / "serve" / "program"
+CODE = ("store", "serve", "pipelines")
+
+
+class Wheels(NamedTuple):
+    """The wheels of the program, of its core and of the client."""
+
+    program: ZipFile
+    core: ZipFile
+    client: ZipFile
 
 
 def project(folder: Path) -> dict:
@@ -21,14 +31,14 @@ def project(folder: Path) -> dict:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[ZipFile, ZipFile]:
-    """The wheels of the program and of the client, built as a release builds them."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
+    """The wheels built as a release builds them."""
     folder = tmp_path_factory.mktemp("dist")
-    for tree in (ROOT, CLIENT):
+    for tree in (ROOT, CORE, CLIENT):
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
         subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=120)
-    [program], [client] = folder.glob("mnemolog-[0-9]*.whl"), folder.glob("mnemolog_client-*.whl")
-    return ZipFile(program), ZipFile(client)
+    names = "mnemolog-[0-9]*.whl", "mnemolog_core-*.whl", "mnemolog_client-*.whl"
+    return Wheels(*(ZipFile(path) for name in names for path in folder.glob(name)))
 
 
 def metadata(wheel: ZipFile) -> str:
@@ -40,32 +50,47 @@ def packaged(wheel: ZipFile) -> set[str]:
     return {name for name in wheel.namelist() if ".dist-info/" not in name}
 
 
-def test_the_program_needs_the_client_of_its_own_version():
-    program, client = project(ROOT), project(CLIENT)
-    assert program["version"] == client["version"]
-    assert f"mnemolog-client=={client['version']}" in program["dependencies"]
-    assert (ROOT / "LICENSE").read_bytes() == (CLIENT / "LICENSE").read_bytes()
+def test_each_needs_the_next_of_its_own_version():
+    program, core, client = map(project, (ROOT, CORE, CLIENT))
+    assert program["version"] == core["version"] == client["version"]
+    assert f"mnemolog-core[sync]=={core['version']}" in program["dependencies"]
+    assert f"mnemolog-client=={client['version']}" in core["dependencies"]
+    for folder in (CORE, CLIENT):
+        assert (ROOT / "LICENSE").read_bytes() == (folder / "LICENSE").read_bytes()
 
 
-def test_no_file_is_in_both_wheels(wheels: tuple[ZipFile, ZipFile]):
-    program, client = (packaged(wheel) for wheel in wheels)
-    assert {name.partition("/")[0] for name in program} == {"store", "serve", "pipelines"}
+def test_the_program_and_its_core_give_the_same_commands_and_extras():
+    program, core = project(ROOT), project(CORE)
+    assert program["scripts"] == core["scripts"]
+    assert program["classifiers"] == core["classifiers"]
+    passed_on = {
+        name
+        for name, needed in program["optional-dependencies"].items()
+        if needed == [f"mnemolog-core[{name}]=={core['version']}"]
+    }
+    assert passed_on == core["optional-dependencies"].keys() - {"sync"}
+
+
+def test_no_file_is_in_two_wheels(wheels: Wheels):
+    core, client = packaged(wheels.core), packaged(wheels.client)
+    assert packaged(wheels.program) == set()
+    assert {name.partition("/")[0] for name in core} == set(CODE)
     assert {name.partition("/")[0] for name in client} == {"mnemolog"}
-    assert not [name for name in program if "program" in name.split("/")]
 
 
-def test_the_wheels_hold_every_file_of_the_tree(wheels: tuple[ZipFile, ZipFile]):
-    folders = ("store", "serve", "pipelines")
-    listed = subprocess.check_output(["git", "ls-files", *folders], cwd=ROOT, text=True).split()
-    tree = {name for name in listed if not name.startswith("serve/program/")}
+def test_the_wheels_hold_every_file_of_the_tree(wheels: Wheels):
+    listed = subprocess.check_output(["git", "ls-files", *CODE], cwd=ROOT, text=True).split()
+    tree = {name for name in listed if not name.startswith(("serve/core/", "serve/program/"))}
     ours = {name for name in listed if name.startswith("serve/program/mnemolog/")}
-    assert tree == packaged(wheels[0])
-    assert {name.removeprefix("serve/program/") for name in ours} == packaged(wheels[1])
+    assert tree == packaged(wheels.core)
+    assert {name.removeprefix("serve/program/") for name in ours} == packaged(wheels.client)
 
 
-def test_the_client_runs_with_msgspec_alone(wheels: tuple[ZipFile, ZipFile], tmp_path: Path):
-    wheels[1].extractall(tmp_path / "client")
-    assert re.findall(r"^Requires-Dist: (\w+)", metadata(wheels[1]), re.MULTILINE) == ["msgspec"]
+def test_the_client_runs_with_msgspec_alone(wheels: Wheels, tmp_path: Path):
+    wheels.client.extractall(tmp_path / "client")
+    assert re.findall(r"^Requires-Dist: (\w+)", metadata(wheels.client), re.MULTILINE) == [
+        "msgspec"
+    ]
     report = f"""
 import pathlib, sys
 sys.path[:0] = [{str(tmp_path / "client")!r}]
@@ -92,7 +117,7 @@ except mnemolog.NoServer as error:
     assert "mnemolog start" in error
 
 
-def test_a_package_page_has_no_link_that_leads_nowhere(wheels: tuple[ZipFile, ZipFile]):
+def test_a_package_page_has_no_link_that_leads_nowhere(wheels: Wheels):
     for wheel in wheels:
         description = metadata(wheel).partition("\n\n")[2]
         assert "Description-Content-Type: text/markdown" in metadata(wheel)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.home.errors import ModelError
+from store.home.packages import require
 
 Message = dict[str, str]  # role and content
 
@@ -233,10 +234,9 @@ def _litellm() -> Any:
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     logging.getLogger("LiteLLM").disabled = True  # its messages may quote a prompt
     warnings.filterwarnings("ignore", "Pydantic serializer", UserWarning)  # and this an answer
-    try:
-        import litellm as module
-    except ImportError:
-        raise ModelError("litellm is missing: pip install litellm") from None
+    require("litellm", ModelError)
+    import litellm as module
+
     litellm: Any = module  # its own types are incomplete
     litellm.suppress_debug_info = True  # else it prints advice to standard output
     litellm.telemetry = False

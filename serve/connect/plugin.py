@@ -66,7 +66,7 @@ def _files(install: Install | None) -> Iterator[tuple[Path, str]]:
     steps = _LOCAL_STEPS if install else _PORTABLE_STEPS
     readme = packaged_text("plugin.md").replace("STEPS", steps)
     try:
-        number = version("mnemolog")
+        number = version("mnemolog-core")
     except PackageNotFoundError:  # run from a checkout that was not installed
         number = "0.0.0"
     manifest = {

@@ -12,13 +12,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from store.home.packages import is_installed
 from store.snapshots.projection import Tables, column_array, column_view
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def entity_tables(found: pa.Table) -> dict[str, pa.Table]:
     Of many, polars makes the same tables in a quarter of the time; of few, importing it would take
     longer than the rest. An installation without it adds them one by one.
     """
-    if found.num_rows > MOST_ADDED and find_spec("polars") is not None:
+    if found.num_rows > MOST_ADDED and is_installed("polars"):
         return merge_mentions(found)
     return add_mentions({name: schema.empty_table() for name, schema in SCHEMAS.items()}, found)
 

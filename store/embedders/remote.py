@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from store.embedders.model_facts import KnownModels
 from store.home.errors import EmbedderError
+from store.home.packages import require
 
 _BATCH = 64  # texts a request
 _MAX_CHARACTERS = 8_000  # of a text
@@ -179,10 +180,9 @@ def dollars(name: str, characters: int) -> float | None:
 def _litellm() -> Any:
     """Return litellm, imported when first needed: that takes two seconds and 165 MB."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it fetches a price list
-    try:
-        import litellm as module
-    except ImportError as error:
-        raise EmbedderError("litellm is missing: pip install litellm") from error
+    require("litellm", EmbedderError)
+    import litellm as module
+
     litellm: Any = module  # its own types leave half of it out
     litellm.suppress_debug_info = True  # else it prints advice to standard output
     litellm.telemetry = False

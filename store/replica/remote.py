@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from store.home.errors import ConfigError, RemoteError
 from store.home.files import has_passing_name, is_old, remove_files, replace_file
+from store.home.packages import require
 
 _BUCKET = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/?(.*)")
 _SCHEME = re.compile(r"[a-z0-9+]+://", re.IGNORECASE)
@@ -161,7 +162,8 @@ class _Bucket:
     @property
     def _client(self) -> Any:
         if self._made is None:
-            import boto3  # litellm installs it; importing takes half a second
+            require("boto3", RemoteError)
+            import boto3  # importing takes half a second
             from botocore.config import Config
 
             self._made = boto3.client(
@@ -179,6 +181,7 @@ class _Bucket:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        require("boto3", RemoteError)
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:

@@ -11,7 +11,8 @@ from base64 import b32decode, b32encode
 from collections.abc import Iterable
 from hashlib import sha256
 
-from store.home.errors import InvalidInput
+from store.home.errors import InvalidInput, RemoteError
+from store.home.packages import require
 from store.replica.parts import DamagedPart
 from store.replica.remote import Entry, Remote
 
@@ -77,6 +78,7 @@ class Sealed:
     """A remote that encrypts files on put and decrypts them on get."""
 
     def __init__(self, remote: Remote, key: bytes) -> None:
+        require("cryptography", RemoteError)
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
         self._remote = remote
