@@ -160,7 +160,7 @@ fresh: dist
 
 # the documentation site into site/, where a broken link ends it
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	$(BIN)/zensical build --strict --clean
 
 # the pictures in README and docs, of a real memory, by the system's Chromium
 pictures: setup
