@@ -26,7 +26,7 @@ _LEXICAL_ENGLISH, _LEXICAL_LANGUAGES = 0.702, 0.657  # recall@5
 _OTHERS = (
     (
         "onnx:FOLDER",
-        "the folder of a sentence model, or a package that ships one; needs mnemolog[onnx]",
+        "the folder of a sentence model, or a package that ships one; needs mnemolog-core[onnx]",
     ),
     ("table:FOLDER", "a static token table in model2vec's format: fast, ignores context"),
     (
@@ -217,7 +217,9 @@ def _recommend(settings: Settings) -> tuple[str, str, str]:
     sentence = next((name for name in names if name.startswith("onnx:")), None)
     table = next((name for name in names if name.startswith("table:")), None)
     if (multilingual or sentence) and find_spec("onnxruntime") is None:
-        then = "A sentence model is available, onnxruntime is not: pip install 'mnemolog[onnx]'"
+        then = (
+            "A sentence model is available, onnxruntime is not: pip install 'mnemolog-core[onnx]'"
+        )
         return "lexical", _LEXICAL, then
     if multilingual:
         name, why = multilingual, _MULTILINGUAL

@@ -76,7 +76,7 @@ class Graph:
             from onnx import TensorProto, helper
         except ImportError as error:
             raise EmbedderError(
-                "the package onnx is missing: pip install 'mnemolog[onnx]'"
+                "the package onnx is missing: pip install 'mnemolog-core[onnx]'"
             ) from error
         self.types: Any = TensorProto
         self.weights, self._helper = weights, helper

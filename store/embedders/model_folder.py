@@ -54,7 +54,7 @@ def load_tokenizer(path: Path) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise EmbedderError("tokenizers is missing: pip install 'mnemolog[onnx]'") from error
+        raise EmbedderError("tokenizers is missing: pip install 'mnemolog-core[onnx]'") from error
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower

@@ -191,7 +191,7 @@ def open_session(source: bytes | str, weights: Path) -> Any:
         from onnxruntime.capi import onnxruntime_pybind11_state as failures
     except ImportError as error:
         raise EmbedderError(
-            f"{weights.parent.name} needs onnxruntime: pip install 'mnemolog[onnx]'"
+            f"{weights.parent.name} needs onnxruntime: pip install 'mnemolog-core[onnx]'"
         ) from error
 
     options = onnxruntime.SessionOptions()

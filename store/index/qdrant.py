@@ -74,7 +74,7 @@ def connect(chosen: Qdrant, timeout_s: float) -> Any:
         from qdrant_client import QdrantClient  # a second of CPU and 45 MB
     except ImportError:
         raise VectorStoreError(
-            "Qdrant needs the package qdrant-client: `pip install 'mnemolog[qdrant]'`"
+            "Qdrant needs the package qdrant-client: `pip install 'mnemolog-core[qdrant]'`"
         ) from None
     return QdrantClient(
         url=chosen.url,

@@ -290,7 +290,7 @@ class _Server:
             from neo4j.exceptions import AuthError, DriverError, Neo4jError
         except ImportError:
             raise MirrorError(
-                "Neo4j needs the package neo4j: `pip install 'mnemolog[neo4j]'`"
+                "Neo4j needs the package neo4j: `pip install 'mnemolog-core[neo4j]'`"
             ) from None
         # a server's remarks on a query, such as an unknown label
         logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
