@@ -79,7 +79,8 @@ def build_command(
 
     Then recall is fast and complete. A quick build produces, audits and publishes the same, but
     does not hash again what it reuses from the previous build; where nothing is new, that one goes
-    on being served. An idle server builds this way.
+    on being served. An idle server builds this way, and so does every build where Dagster is not
+    installed.
     """
     flags = {"--full": full, "--quick": quick, "--accept": accept, "--json": as_json}
     words = [flag for flag, is_set in flags.items() if is_set]
