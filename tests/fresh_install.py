@@ -85,8 +85,9 @@ def main(wheels: Path) -> None:
         short = short.replace(str(home.folder), "~")
         print(f"{seconds:7.1f} s  {cpu_s:6.1f} s of CPU  {short[:90]}")
     for name, (installed, used, data) in taken.items():
-        print(f"{name}: {said(installed)}; after its first use: {said(used)}; data: {said(data)}")
-    print(f"the client in a new environment: {said(client)}")
+        texts = map(in_words, (installed, used, data))
+        print("{}: {}; after its first use: {}; data: {}".format(name, *texts))
+    print(f"the client in a new environment: {in_words(client)}")
     print("uninstalled: nothing is left")
     if taken["mnemolog-core"][1][0] > LARGEST_CORE:
         raise SystemExit(f"mnemolog-core takes more than {LARGEST_CORE / 1e6:.0f} MB")
@@ -144,7 +145,7 @@ def sizes(folder: Path) -> Size:
     return sum(found), sum(1 for _ in folder.rglob("*.dist-info"))
 
 
-def said(size: Size) -> str:
+def in_words(size: Size) -> str:
     taken, packages = size
     return f"{taken / 1e6:,.1f} MB" + (f" in {packages} packages" if packages else "")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -9,14 +10,13 @@ import venv
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
-from zipfile import ZipFile
 
 import pytest
 from as_person import AS_PERSON
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from wheels import CLIENT, CORE, ROOT, build
 
-ROOT = Path(__file__).resolve().parents[1]
 LARGEST = 300e6  # bytes
 
 
@@ -47,11 +47,8 @@ class Core:
         self.home = folder / "home"
         venv.create(folder / "env", symlinks=True)
         [site] = (folder / "env").glob("lib/python*/site-packages")
-        for tree in (ROOT / "serve" / "core", ROOT / "serve" / "program"):
-            command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-            subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=120)
-        for wheel in folder.glob("*.whl"):
-            ZipFile(wheel).extractall(site)
+        build(CORE, folder / "core").extractall(site)
+        build(CLIENT, folder / "client").extractall(site)
         for name, dist in required("mnemolog-core").items():
             if name == "mnemolog-client":
                 continue
@@ -101,6 +98,30 @@ def test_it_builds_recalls_and_verifies(core: Core):
     assert "Dagster is not installed: building without it" in built.stderr
     assert "eu-west-1" in core.succeed("recall", "where do deploys go out from").stdout
     assert "matches the log" in core.succeed("verify").stdout
+
+
+def test_its_snapshots_and_answers_are_those_of_the_whole(core: Core, tmp_path: Path):
+    shutil.copytree(core.home, tmp_path / "home")
+    whole = core.environ | {"MNEMOLOG_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
+    question = ("recall", "--json", "where do deploys go out from")
+    told = []
+    for python, environ in ((core.python, core.environ), (sys.executable, whole)):
+        answers = []
+        for words in (("build", "--quick", "--full", "--json"), question):
+            done = subprocess.run(
+                [python, "-P", "-m", "serve.cli", *words],
+                env=environ,
+                cwd=core.home.parent,
+                capture_output=True,
+                check=True,
+                timeout=120,
+            )
+            answers.append(json.loads(done.stdout))
+        built, recalled = answers
+        digests = {name: made["digest"] for name, made in built["projections"].items()}
+        told.append((digests, [(hit["id"], hit["score"]) for hit in recalled["hits"]]))
+    assert told[0] == told[1]
+    assert len(told[0][0]) > 5 and told[0][1]
 
 
 @pytest.mark.parametrize("job", ["consolidate", "distill", "facts", "reflect", "archive"])

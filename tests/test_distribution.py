@@ -12,9 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 import yaml
+from wheels import CLIENT, CORE, ROOT, build
 
-ROOT = Path(__file__).resolve().parents[1]
-CORE, CLIENT = ROOT / "serve" / "core", ROOT / "serve" / "program"
 CODE = ("store", "serve", "pipelines")
 
 
@@ -34,11 +33,11 @@ def project(folder: Path) -> dict:
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
     """The wheels built as a release builds them."""
     folder = tmp_path_factory.mktemp("dist")
-    for tree in (ROOT, CORE, CLIENT):
-        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-        subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=120)
-    names = "mnemolog-[0-9]*.whl", "mnemolog_core-*.whl", "mnemolog_client-*.whl"
-    return Wheels(*(ZipFile(path) for name in names for path in folder.glob(name)))
+    return Wheels(
+        build(ROOT, folder / "program"),
+        build(CORE, folder / "core"),
+        build(CLIENT, folder / "client"),
+    )
 
 
 def metadata(wheel: ZipFile) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -193,21 +194,26 @@ def test_few_more_memories_are_not_drawn_together_with_all(monkeypatch):
 MENTIONS = st.tuples(
     st.integers(0, 6),
     st.sampled_from(["file", "symbol", "person"]),
-    st.sampled_from("a/mod.py b/mod.py x::f y.f strasse".split()),
+    st.sampled_from([*(f"{n}/mod.py" for n in range(12)), *"x::f y.f strasse".split()]),
 )
 
 
 ALIASES = st.sampled_from("a/mod.py A/Mod.py x::f y.f Straße".split())
 
 
-@given(st.dictionaries(MENTIONS, ALIASES, min_size=1))
-def test_many_mentions_are_merged_into_the_tables_of_few(aliases: dict[tuple[int, str, str], str]):
+@given(st.dictionaries(MENTIONS, ALIASES, min_size=1, max_size=60), st.integers(0, 7))
+def test_many_mentions_are_merged_into_the_tables_of_few(
+    aliases: dict[tuple[int, str, str], str], first_new: int
+):
     rows = [(*mention, alias) for mention, alias in sorted(aliases.items())]
     found = pa.Table.from_pylist([dict(zip(FOUND.names, row, strict=True)) for row in rows], FOUND)
-    few, many = entity_graph.entity_tables(found), entity_graph.merge_mentions(found)
-    assert {name: table.to_pydict() for name, table in few.items()} == {
-        name: table.to_pydict() for name, table in many.items()
-    }
+    is_new = pa.array([row[0] >= first_new for row in rows])
+    earlier = entity_graph.entity_tables(found.filter(pc.invert(is_new)))
+    added = entity_graph.add_mentions(earlier, found.filter(is_new))
+    many = {name: made.to_pydict() for name, made in entity_graph.merge_mentions(found).items()}
+    assert many == {name: made.to_pydict() for name, made in added.items()}
+    at_once = entity_graph.entity_tables(found)
+    assert many == {name: made.to_pydict() for name, made in at_once.items()}
 
 
 NAMES = st.text(alphabet="aB/.:ßİ", min_size=1, max_size=8)
