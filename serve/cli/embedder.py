@@ -11,6 +11,7 @@ from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home.config import Settings
+from store.home.packages import is_installed
 
 # docs/recall.md and docs/embedders.md describe the measurements
 _LEXICAL = "needs no model, and finds texts that share words or parts of words with the query"
@@ -207,8 +208,6 @@ def _catalog_row(model: dict[str, Any]) -> tuple[str, ...]:
 
 def _recommend(settings: Settings) -> tuple[str, str, str]:
     """Return the recommended embedder, the reason, and the next step."""
-    from importlib.util import find_spec
-
     from store.embedders.installed_models import installed_models
     from store.embedders.model_catalog import CATALOG, installed_as
 
@@ -216,7 +215,7 @@ def _recommend(settings: Settings) -> tuple[str, str, str]:
     names = [model.name for model in installed_models(settings.home)]
     sentence = next((name for name in names if name.startswith("onnx:")), None)
     table = next((name for name in names if name.startswith("table:")), None)
-    if (multilingual or sentence) and find_spec("onnxruntime") is None:
+    if (multilingual or sentence) and not is_installed("onnxruntime"):
         then = (
             "A sentence model is available, onnxruntime is not: pip install 'mnemolog-core[onnx]'"
         )
