@@ -1,6 +1,7 @@
 """The context injected with a prompt: relevant memories, each once, or nothing."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 from hook_session import MINUTE, Session, ids, notes, opened, speaks_where_recall_is_sure
 from msgspec.structs import replace
 
+from serve.hooks import prompt as prompt_hook
 from serve.hooks import speaking
+from serve.recall import query_embedder
 from serve.recall.context_block import RULES
+from store.embedders.embedder import Matrix
 from store.embedders.lexical import LexicalEmbedder
 from store.log import commands
 from store.log.event_kinds import Prompted, Recalled, Revised, Surfaced
@@ -85,6 +89,35 @@ def test_a_note_is_told_to_the_prompt_it_answers_and_to_no_other(
 def test_a_prompt_without_relevant_notes_gets_no_reply(knows: Session, prompt: str):
     assert knows.ask(prompt) == ""
     assert [event.body.prompt for event in knows.events(Prompted)] == [prompt]
+
+
+class SlowModel(LexicalEmbedder):
+    """A model that is not done before the test ends."""
+
+    is_cheap = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        self.is_asked.set()
+        self.may_answer.wait(60)
+        return super().embed_queries(texts)
+
+
+def test_a_prompt_is_answered_by_its_words_if_the_model_takes_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = SlowModel()
+    monkeypatch.setattr(query_embedder, "make_embedder", lambda *_, **__: model)
+    speaks_where_recall_is_sure(monkeypatch)
+    for session in opened(tmp_path):
+        monkeypatch.setattr(prompt_hook, "AFTER_VECTOR_S", session.deadline_s - 0.05)
+        session.remember("Use pnpm as the package manager, never npm", id="rule")
+        assert ids(session.ask(ASKED)) == ["rule"]
+    assert model.is_asked.is_set()
+    model.may_answer.set()
 
 
 def test_a_receipt_holds_the_digest_of_the_block_and_what_decided_it(knows: Session):

@@ -241,3 +241,18 @@ def test_an_answer_that_comes_late_is_kept_for_who_asks_next():
         late.result(30)
     np.testing.assert_array_equal(embedder.embed(["deploy"]), LexicalEmbedder().embed(["deploy"]))
     assert model.asked == ["deploy"]
+
+
+@pytest.mark.parametrize("model", [Model(), Remote()])
+def test_a_vector_wanted_by_a_time_is_done_without_and_kept_for_who_asks_next(model: Model):
+    model.may_answer.clear()
+    embedder = QueryEmbedder(model, Clock())
+    with pytest.raises(EmbedderError, match=r"slow-1: no answer within 0\.01 s"):
+        embedder.query_vector("deploy", by=0.01)
+    model.may_answer.set()
+    while embedder._asking:
+        threading.Event().wait(0.01)
+    wanted = LexicalEmbedder().embed_queries(["deploy"])[0]
+    np.testing.assert_array_equal(embedder.query_vector("deploy", by=0.0), wanted)
+    assert embedder.embed_queries(["rollback"]).any()  # no pause
+    assert model.asked == ["deploy", "rollback"]

@@ -66,6 +66,7 @@ from store.text.excerpt import one_line
 
 KEPT = 2_000  # characters of a prompt in the log
 LOOKED_AT = 8  # hits to choose from
+AFTER_VECTOR_S = 0.08  # left for the answer when a model's vector is no longer waited for
 RULES = 3  # that the prompt names
 NEAR = 0.5  # of the probability that it must have
 _LEVELS = ("search", "context", "proactivity")
@@ -186,12 +187,7 @@ def _look_up(
     own: Collection[str],
 ) -> PromptAnswer:
     prompt = call.event.prompt
-    question = replace(
-        default_question(prompt, call.filter, choices),
-        router=router,
-        min_confidence=0.0,
-        top_k=LOOKED_AT,
-    )
+    question = _question(call, choices, router)
     answer = recall(view, question)
     actions = answer.route.actions if answer.route else {}
     told_at = model_context(call.journal).known
@@ -234,6 +230,19 @@ def _look_up(
         is_short=actions.get("context") == "summarize",
         rules=tuple(hit for hit in rules if hit.memory.updated_at > told_at.get(hit.memory.id, -1)),
         weighed=weighed,
+    )
+
+
+def _question(call: Call, choices: Choices, router: Router | None = None) -> Question:
+    """Return the question that a prompt asks. It does not wait for a slow model: the words answer
+    in time.
+    """
+    return replace(
+        default_question(call.event.prompt, call.filter, choices),
+        router=router,
+        min_confidence=0.0,
+        top_k=LOOKED_AT,
+        vector_by=call.answer_by - AFTER_VECTOR_S,
     )
 
 
@@ -371,12 +380,8 @@ def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> I
 def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
     """Return the recalled memories that are sure or would be said unasked, likeliest first."""
     prompt = call.event.prompt
-    question = replace(
-        default_question(prompt, call.filter, call.choices), min_confidence=0.0, top_k=LOOKED_AT
-    )
-    hits = [
-        hit for hit in recall(view, question).hits if not is_held(hit.memory) and not hit.is_over
-    ]
+    answer = recall(view, _question(call, call.choices))
+    hits = [hit for hit in answer.hits if not is_held(hit.memory) and not hit.is_over]
     weighed = speaking.score_hits(view, prompt, reading, hits, bearings(view, call.filter, prompt))
     return [
         item.hit.memory

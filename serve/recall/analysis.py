@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +33,7 @@ from serve.recall.classification import (
     removal_asked,
     task_mode,
 )
+from serve.recall.query_embedder import QueryEmbedder
 from store.derived.routing import Router
 from store.derived.sessions import by_part
 from store.embedders.embedder import Embedder
@@ -125,6 +127,7 @@ class Question(msgspec.Struct, frozen=True):
     min_score: float = 0.0
     explain: bool = False
     router: Router | None = None  # None: not routed
+    vector_by: float = inf  # on the monotonic clock: a later vector is done without
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
@@ -305,6 +308,8 @@ def _embed(
     if not question.wants("vector") or (question.mode == "auto" and not embedder.knows(asked)):
         return None
     try:
+        if isinstance(embedder, QueryEmbedder):
+            return embedder.query_vector(asked, question.vector_by)
         vector: npt.NDArray[np.float32] = embedder.embed_queries([asked])[0]
     except EmbedderError as error:
         notices.append(f"no vectors: {error}")

@@ -6,7 +6,8 @@ embedded once: the others wait for that result, but never for another text's. Af
 model is not asked for some seconds, so that a dead one costs one timeout and not one per recall;
 then a single recall tries it again, and it recovers by itself. Until a heavy model is loaded recall
 goes without. A remote model is asked in a thread of its own: its client may exceed its timeout, or
-never return.
+never return. So is any model whose vector is wanted by a certain time, as by a prompt hook: what
+comes later is kept for the next one.
 """
 
 import threading
@@ -15,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +90,15 @@ class QueryEmbedder:
             return self._model.embed_queries(texts)
         return self._vectors_of([(text, True) for text in texts])
 
+    def query_vector(self, text: str, by: float) -> Vector:
+        """Return the unit vector of a query, [dimension], if there is one `by` a time of the clock;
+        raise EmbedderError.
+        """
+        if self._model.is_cheap:
+            vector: Vector = self._model.embed_queries([text])[0]
+            return vector
+        return self._vector((text, True), by)
+
     def knows(self, text: str) -> bool:
         """Return True if the model knows the text's script, or is still being loaded."""
         return self._is_loading or self._model.knows(text)
@@ -96,7 +107,7 @@ class QueryEmbedder:
         vectors = [self._vector(key) for key in keys]
         return np.stack(vectors) if vectors else np.zeros((0, self.dimension), np.float32)
 
-    def _vector(self, key: _Key) -> Vector:
+    def _vector(self, key: _Key, by: float = inf) -> Vector:
         with self._lock:
             if (cached := self._vectors.get(key)) is not None:
                 self._vectors.move_to_end(key)
@@ -111,12 +122,12 @@ class QueryEmbedder:
                     self._again_at = self._clock() + PAUSE_S
                 mine = self._asking[key] = Future()
         if asking is not None:
-            return self._wait_for(asking)
-        if self._model.is_local:
+            return self._wait_for(asking, by)
+        if self._model.is_local and by == inf:
             self._settle(key, mine)
         else:
             threading.Thread(target=self._settle, args=(key, mine), daemon=True).start()
-        return self._wait_for(mine)
+        return self._wait_for(mine, by)
 
     def _settle(self, key: _Key, answer: "Future[Vector]") -> None:
         """Give the model's answer, or its failure, to all waiting threads."""
@@ -128,16 +139,18 @@ class QueryEmbedder:
             with self._lock:
                 del self._asking[key]
 
-    def _wait_for(self, answer: "Future[Vector]") -> Vector:
+    def _wait_for(self, answer: "Future[Vector]", by: float) -> Vector:
         """Return a pending answer; raise EmbedderError if it takes too long."""
-        if self._model.is_local:
-            return answer.result()
+        patience_s = inf if self._model.is_local else self._patience_s
+        patience_s = max(0.0, min(patience_s, by - self._clock()))
         try:
-            return answer.result(self._patience_s)
+            return answer.result(None if patience_s == inf else patience_s)
         except TimeoutError:
-            failure = f"{self.model}: no answer within {self._patience_s:g} s"
-        with self._lock:
-            self._failure, self._again_at = failure, self._clock() + PAUSE_S
+            failure = f"{self.model}: no answer within {patience_s:.2g} s"
+        if not self._model.is_local:  # a local one is at work; what comes late ends the pause
+            with self._lock:
+                if not answer.done():
+                    self._failure, self._again_at = failure, self._clock() + PAUSE_S
         raise EmbedderError(failure)
 
     def _ask_model(self, key: _Key) -> Vector:
