@@ -183,7 +183,7 @@ fit: $(VENV)/.fit
 	$(BIN)/python tests/bench/fit_state.py $(ARGS)
 
 # when the memory speaks unasked, from the stories, some ten minutes: prints coefficients for
-# serve/hooks/speaking.py; those of a sentence model with ARGS="--meaning onnx:FOLDER"
+# serve/hooks/speaking.py
 fit-speaking: $(VENV)/.fit
 	$(BIN)/python tests/bench/fit_speaking.py $(ARGS)
 
