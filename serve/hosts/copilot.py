@@ -75,4 +75,5 @@ COPILOT = Host(
     folders=lambda machine: (folder(machine),),
     files=files,
     rules=rules_in(lambda machine: folder(machine) / "copilot-instructions.md"),
+    keeps_notes=False,  # a resumed history has the newest answer to its start in place of the first
 )

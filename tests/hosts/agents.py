@@ -33,8 +33,7 @@ class Agent:
     tool, and `tool` is its name pattern for our tools.
 
     `files` are the settings that connect edits, relative to the home folder. `tells`: its hooks
-    distinguish failed from passed commands. `keeps`: its history contains our blocks. `enforces`:
-    the decisions about a tool that it obeys.
+    distinguish failed from passed commands. `enforces`: the decisions about a tool that it obeys.
     """
 
     host: str
@@ -45,7 +44,6 @@ class Agent:
     tool: str
     files: tuple[str, ...]
     tells: bool = True
-    keeps: bool = True
     enforces: tuple[str, ...] = ()
 
     def recall(self, query: str) -> tuple[str, JSON]:
@@ -274,7 +272,6 @@ OPENCODE = Agent(
         ".config/opencode/plugins/mnemolog.js",
         ".config/opencode/AGENTS.md",
     ),
-    keeps=False,
 )
 COPILOT = Agent(
     "copilot",

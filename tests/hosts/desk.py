@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import DEVNULL
 
 import background
 from hosts.mock_models import JSON, Models, parts
@@ -102,17 +103,20 @@ class Desk:
             **more,
         }
 
-    def mnemolog(self, *words: str, cwd: Path | None = None) -> str:
+    def mnemolog(self, *words: str, cwd: Path | None = None, stdin: int = DEVNULL) -> str:
         """Run a command of ours, which must succeed; return its output."""
         command = [sys.executable, "-P", "-m", "serve.cli", *words]
         environ = self.environ(PYTHONPATH=str(ROOT))
-        completed = run(command, environ, cwd or self.repository())
+        completed = run(command, environ, cwd or self.repository(), stdin)
         assert completed.code == 0, completed.err
         return completed.out
 
     def record(self, text: str, *words: str, cwd: Path | None = None) -> str:
-        """Record a memory of a repository; return its id."""
-        return json.loads(self.mnemolog("record", text, *words, "--json", cwd=cwd))["id"]
+        """Record a memory of a repository, as a person at a terminal; return its id."""
+        ours, theirs = os.openpty()
+        with open(ours, "rb"), open(theirs, "rb") as terminal:
+            command = ("record", text, *words, "--json")
+            return json.loads(self.mnemolog(*command, cwd=cwd, stdin=terminal.fileno()))["id"]
 
     def fill(self, count: int = 60) -> None:
         """Record memories about other things, so that a test's own words stay rare."""
@@ -144,13 +148,13 @@ class Desk:
         background.end(self.memory)
 
 
-def run(command: list[str], environ: Mapping[str, str], cwd: Path) -> Done:
+def run(command: list[str], environ: Mapping[str, str], cwd: Path, stdin: int = DEVNULL) -> Done:
     """Run a program; kill it and its children if it takes too long."""
     process = subprocess.Popen(
         command,
         env=environ,
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

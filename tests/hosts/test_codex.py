@@ -79,7 +79,7 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     desk.models.script = Script()
     codex.ask(desk, ASKED, *short, after=session)
     texts = blocks(desk.models.requests[-1])
-    assert '"ran":"pytest -q"' in texts[0]
+    assert '{"test":"pytest -q"}' in texts[0]
     assert FACT in texts[-1]
     assert "compacted" in [event.body.stage for event in desk.events(session, SessionTold)]
 
