@@ -120,9 +120,12 @@ def best(question: str) -> str:
     return text
 
 
-def test_a_workspace_that_pmb_wrote(home: Path):
+def test_a_workspace_that_pmb_wrote(home: Path, monkeypatch: pytest.MonkeyPatch):
     env = {"PMB_HOME": str(home / ".pmb"), "PMB_WORKSPACE": "quarry"}
     program("pmb", home, "python", "-P", "-c", PMB, **env)
+    (home / "quarry/.git").mkdir(parents=True)
+    (home / "quarry/.git/HEAD").write_text("ref: refs/heads/main\n")
+    monkeypatch.chdir(home / "quarry")
     assert imported("pmb", home / ".pmb") == (6, 6, 0)
     assert best("what is the deploy region") == "deploy region: eu-north-1"
     assert best("how do I upgrade lancedb").startswith("Pin the pyarrow wheel")

@@ -16,6 +16,7 @@ from serve.cli import main
 from serve.connect.text_edits import put_marked
 from serve.hosts.host import packaged_text
 from store.home.errors import SourceError
+from store.home.projects import scope_of
 from store.home.tenant import tenant
 from store.importers import memory_store
 from store.importers.jsonl import Exported
@@ -146,6 +147,20 @@ def test_a_bare_name_is_the_known_project_that_ends_with_it(machine: Path, tmp_p
     run("record", "The quarry is deep and wide", "--project", "github.com/acme/quarry")
     answer("claude-mem", str(foreign_stores.claude_mem(machine)))
     assert by_text(tmp_path, "Chose SQLite").project == "github.com/acme/quarry"
+
+
+def test_a_bare_name_is_the_project_of_the_repository_it_is_imported_in(
+    machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    repository = tmp_path / "quarry"
+    (repository / ".git").mkdir(parents=True)
+    (repository / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    store = str(foreign_stores.claude_mem(machine))
+    monkeypatch.chdir(repository)
+    out = run("import", "claude-mem", store).output
+    project = by_text(tmp_path, "Chose SQLite").project
+    assert project == scope_of(repository) != "quarry"
+    assert f"  {project}: " in out
 
 
 def test_a_bare_name_of_two_known_projects_stays_as_it_is():

@@ -102,11 +102,10 @@ def store_command(store: "MemoryStore") -> click.Command:
             skipped.show("left out")
             refused.show("refused")
             output.say(store_summary(counts, is_done=not dry_run))
-            if dry_run:
-                for name, many in sorted(
-                    counts.projects.items(), key=lambda item: (-item[1], item[0] or "")
-                ):
-                    output.say(f"  {output.clean(name or '(no project)')}: {many:,}")
+            for name, many in sorted(
+                counts.projects.items(), key=lambda item: (-item[1], item[0] or "")
+            ):
+                output.say(f"  {output.clean(name or '(no project)')}: {many:,}")
             output.note(f"never carried: {store.left}")
             if dry_run:
                 output.note("nothing was written")
@@ -148,6 +147,7 @@ def read_store(
 
     skipped, refused = Sentences(), Sentences()
     now, present = environment.now(), environment.presence()
+    here = environment.project_or_default(settings, None, none=False)
 
     def read(on_progress: "Progress") -> "Iterator[Exported]":
         for done, place in enumerate(places, 1):
@@ -160,10 +160,11 @@ def read_store(
             environment.open_or_make(settings) as log,
             watch(settings, log, f"import {store.name}", asks=asks),
         ):
-            counts = import_memories(log, lines, now, project, refused.add)
+            counts = import_memories(log, lines, now, project, refused.add, here)
         return counts, skipped, refused
     with environment.open_if_made(settings) as existing:
-        return survey_memories(existing, lines, now, project, refused.add), skipped, refused
+        counts = survey_memories(existing, lines, now, project, refused.add, here)
+    return counts, skipped, refused
 
 
 def store_summary(counts: "Found", *, is_done: bool) -> str:

@@ -70,13 +70,21 @@ class Found:
 
 
 def import_memories(
-    log: EventLog, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
+    log: EventLog,
+    lines: Iterable[Exported],
+    now: int,
+    project: str | None,
+    on_refused: Skip,
+    here: str | None = None,
 ) -> Found:
-    """Record the memories of a store; each belongs to `project`, or else to its line's project."""
+    """Record the memories of a store; each belongs to `project`, or else to its line's project.
+
+    `here` is the project of the folder it is imported in, which a line may mean by its last part.
+    """
     counts, changes = Found(), []
 
     def wanted() -> Iterator[Exported]:
-        for line, change in _judge(lines, log, now, project, counts, on_refused):
+        for line, change in _judge(lines, log, now, project, counts, on_refused, here):
             if change is not None:
                 changes.append(change)
             else:
@@ -88,11 +96,16 @@ def import_memories(
 
 
 def survey_memories(
-    log: EventLog | None, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
+    log: EventLog | None,
+    lines: Iterable[Exported],
+    now: int,
+    project: str | None,
+    on_refused: Skip,
+    here: str | None = None,
 ) -> Found:
     """Return the counts of a dry run of `import_memories`; a log of None does not exist yet."""
     counts = Found()
-    for _ in _judge(lines, log, now, project, counts, on_refused):
+    for _ in _judge(lines, log, now, project, counts, on_refused, here):
         pass
     return counts
 
@@ -104,11 +117,13 @@ def _judge(
     project: str | None,
     counts: Found,
     on_refused: Skip,
+    here: str | None,
 ) -> Iterator[tuple[Exported, Event | None]]:
     """Yield the recordable memories, each once; beside a known one with a changed text, the event
     that revises it. `counts` is updated.
     """
-    names = log_queries.project_names(log) if log is not None else frozenset()
+    known = log_queries.project_names(log) if log is not None else frozenset()
+    names = {*known, here} if here else known
     undone = log.undone_ids(log.head()) if log is not None else frozenset()
     seen: set[str] = set()
     remaining = iter(lines)
