@@ -199,3 +199,16 @@ def test_recommendations_show_their_ids_and_reasons_at_80_columns(monkeypatch, c
     _, line = capsys.readouterr().out.splitlines()
     assert line.startswith("7HQ2AB  archive  01KXB2M8Q4  not recalled for 200")
     assert len(line) <= 80 and "The text" in line
+
+
+def test_a_tables_columns_stay_aligned_and_each_row_is_a_line(monkeypatch, capsys):
+    monkeypatch.setattr(output, "PIPED_WIDTH", 30)
+    output.table(
+        ("id", "text", "kind"),
+        [("7HQ2AB", "we deploy\nat noon", "fact"), ("8KX1CD", "我们在中午部署" * 3, "fact")],
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "id      text              kind",
+        "7HQ2AB  we deploy at no…  fact",
+        "8KX1CD  我们在中午部署…   fact",
+    ]
