@@ -73,7 +73,7 @@ def codex_memory(home: Path) -> Path:
     note(codex / "AGENTS.md", "- Always write tests before the code.\n")
     note(
         codex / "memories" / "MEMORY.md",
-        "---\nrollout_summary_files:\n"
+        "\ufeff---\nrollout_summary_files:\n"
         f"  - a.md (success, cwd={work}, updated_at=2026-02-12T10:30:00Z)\n"
         "description: upgrading the index\nkeywords: lancedb, pyarrow\n---\n\n"
         "- Pin the pyarrow wheel before lancedb is upgraded, else the build breaks.\n"
@@ -371,6 +371,9 @@ def letta_server(home: Path) -> Path:
     return database(home / ".letta" / "sqlite.db", LETTA, rows)
 
 
+HALF = "\ud83d"  # of an emoji, as a text that was cut in its middle has
+
+
 def chatgpt(home: Path) -> Path:
     def message(id_: str, who: str, text: str, **about: object) -> dict[str, object]:
         content = {"content_type": "text", "parts": [text]}
@@ -381,14 +384,14 @@ def chatgpt(home: Path) -> Path:
     mapping = {
         "root": {"id": "root", "message": None, "parent": None},
         "s": {"id": "s", "message": message("s", "system", "Be kind.", **hidden), "parent": "root"},
-        "a": {"id": "a", "message": message("a", "user", "How do I rotate the logs of quarry?"),
+        "a": {"id": "a", "message": message("a", "user", f"How do I rotate the logs? {HALF}"),
               "parent": "s"},
         "b": {"id": "b", "message": message("b", "assistant", "An answer that was regenerated."),
               "parent": "a"},
         "c": {"id": "c", "message": message("c", "assistant", "Use logrotate with copytruncate."),
               "parent": "a"},
     }  # fmt: skip
-    conversation = {"conversation_id": "c-1", "title": "Logs", "create_time": AT_MS / 1000}
+    conversation = {"conversation_id": "c-1", "title": f"Logs {HALF}", "create_time": AT_MS / 1000}
     conversation |= {"mapping": mapping, "current_node": "c"}
     path = home / "Downloads" / "chatgpt.zip"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ import msgspec
 from store.agents.json_fields import mapping, objects, text
 from store.home.capped_files import CappedZip, json_elements
 from store.home.errors import SourceError
-from store.importers.source_files import UNREADABLE, printable_name
+from store.importers.source_files import UNREADABLE, decode_json, decode_object, printable_name
 from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, parse_instant
 
 MAX_CONVERSATION = 32 << 20  # bytes
@@ -33,7 +33,6 @@ _LONG = 64_000  # characters read of a message
 _MOST = 20_000  # messages of a conversation
 
 Message = tuple[str, str, str, int]  # the speaker ("user", "assistant"), the text, its id, the time
-_fields = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Heading(msgspec.Struct):
@@ -131,7 +130,7 @@ def _marked(
     nameless = 0
     for raw in json_elements(file, place, MAX_CONVERSATION, on_skip):
         try:
-            heading = _heading.decode(raw)
+            heading = decode_json(raw, _heading)
         except UNREADABLE as error:
             raise SourceError(f"{place} is no list of conversations: {error}") from error
         id_ = heading.conversation_id or heading.id or heading.uuid
@@ -168,7 +167,7 @@ def _turns(
 ) -> Iterator[Turn]:
     raw = _conversation(transcript, mark)
     try:
-        conversation = _fields.decode(raw)
+        conversation = decode_object(raw)
     except UNREADABLE as error:
         raise SourceError(str(error)) from error
     open_turn: OpenTurn | None = None

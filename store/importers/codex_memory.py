@@ -72,7 +72,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
                 yield from _whole(file, place, text, "pattern", words(fields, "description"))
         else:
             # MEMORY.md may hold several front matters: none of them is the file's
-            whole = strip_rules(file.read_text("utf-8", errors="replace")) if fields else text
+            whole = strip_rules(file.read_text("utf-8-sig", errors="replace")) if fields else text
             yield from _handbook(file, place, whole)
     if is_empty:
         raise SourceError(f"{source} holds no memories of Codex: they lie in {STORE.usual}")
