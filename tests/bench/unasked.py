@@ -5,23 +5,29 @@ Unasked: what real lives are told without asking, at their prompts and before th
 
 Each life is lived through the hooks, session by session, and built every few sessions. Then each of
 the rules of tests/data/deeds is stated in it and its deed is begun in another session: how many of
-these rules are told, though they stand among the statements of a real life. What is told to the
-life's own prompts and tools has no label: `--show` prints it, to be read.
+these rules are told, though they stand among the statements of a real life.
+
+Of the turns told to the life's own prompts, `tests/data/lives/told.tsv` has the grades that readers
+gave to some, by the digests of prompt and turn: useful to somebody who has to do what the prompt
+asks, about the same subject but of no use, beside the point, or misleading. A turn that was told in
+another way then counts as it was graded. `--show` prints what is told, to be read.
 """
 
 import argparse
 import csv
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]
 
 from hook_session import Session, notes, opened  # noqa: E402
+from lives import DATA, digest, read_labels  # noqa: E402
 from ordinary import DEEDS  # noqa: E402
 
 from serve.recall.context_block import short_id  # noqa: E402
@@ -30,12 +36,14 @@ from store.embedders.lexical import LexicalEmbedder  # noqa: E402
 from store.importers import specstory  # noqa: E402
 from store.importers.transcript_turn import Turn  # noqa: E402
 from store.log import commands  # noqa: E402
+from store.log.event_kinds import Prompted  # noqa: E402
 from store.maintenance.build import rebuild  # noqa: E402
 from store.text import frame  # noqa: E402
 
 BETWEEN = 4  # sessions between two builds
 MOST_TURNS = 15  # of a session
 MOST_STEPS = 60  # of a turn
+MOST_PROMPT = 6_000  # characters that a grade names a prompt by
 
 
 @dataclass
@@ -50,17 +58,22 @@ class Told:
     warned: int = 0  # of them, with notes before the tool
     rules: int = 0
     rules_told: int = 0
+    grades: Counter[str] = field(default_factory=Counter)  # of the turns told; "" if not graded
 
     def line(self, name: str) -> str:
+        useful = f"{self.grades['useful']} of {self.grades.total() - self.grades['']}"
         return (
             f"{name:32} {self.sessions:8} {self.prompts:7} {self.spoken_to / self.prompts:6.2f} "
             f"{self.bytes // self.prompts:6} {self.deeds:6} {self.warned:5} "
-            f"{f'{self.rules_told} of {self.rules}':>9}"
+            f"{f'{self.rules_told} of {self.rules}':>9} "
+            f"{useful:>10} {self.grades['misleading']:10} {self.grades['']:8}"
         )
 
 
-def live(folder: Path, *, show: bool) -> Told:
-    """Live a life through the hooks of an empty memory."""
+def live(folder: Path, grades: Mapping[str, str], *, show: bool) -> Told:
+    """Live a life through the hooks of an empty memory; `grades` are by the digests of a prompt and
+    a turn told to it.
+    """
     told = Told()
     with tempfile.TemporaryDirectory() as home, contextmanager(opened)(Path(home)) as life:
         for number, transcript in enumerate(specstory.find(folder, print)):
@@ -72,7 +85,7 @@ def live(folder: Path, *, show: bool) -> Told:
             life.at = max(life.at, turns[0].request.at)
             life.start()
             for turn in turns[:MOST_TURNS]:
-                live_turn(life, turn, told, show=show)
+                live_turn(life, turn, told, grades, show=show)
             life.tell("session_end")
             if told.sessions % BETWEEN == 0:
                 build(life)
@@ -85,9 +98,13 @@ def live(folder: Path, *, show: bool) -> Told:
     return told
 
 
-def live_turn(life: Session, turn: Turn, told: Told, *, show: bool) -> None:
+def live_turn(
+    life: Session, turn: Turn, told: Told, grades: Mapping[str, str], *, show: bool
+) -> None:
     prompt = frame.strip(turn.request.text)
     block = life.ask(prompt)
+    for earlier in turns_in(life, block):
+        told.grades[grades.get(f"{digest(prompt[:MOST_PROMPT])}:{digest(earlier)}", "")] += 1
     told.prompts += 1
     told.spoken_to += bool(block)
     told.bytes += len(block.encode())
@@ -102,6 +119,15 @@ def live_turn(life: Session, turn: Turn, told: Told, *, show: bool) -> None:
                 print(f"{life.name}: {step.tool.command or step.tool.files}\n{advice}")
         life.tell("after_tool", tool=step.tool)
     life.stop(turn.closing.text if turn.closing else "")
+
+
+def turns_in(life: Session, block: str) -> Iterator[str]:
+    """Yield the prompts of the turns that a block tells of."""
+    for note in notes(block):
+        for id_ in life.log.ids_with_prefix(note["id"], 2) if "id" in note else ():
+            event = life.log.events_for(id_)[0]
+            if isinstance(event.body, Prompted):
+                yield event.body.prompt
 
 
 def begin(life: Session, tool: ToolUse) -> str:
@@ -135,10 +161,14 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--show", action="store_true", help="print what is told")
     args = parser.parse_args()
-    print(f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules")
+    print(
+        f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules     useful misleading "
+        "ungraded"
+    )
+    grades = read_labels(DATA / "told.tsv")
     for folder in args.folders:
         if (folder / specstory.FOLDER).is_dir():
-            told = live(folder, show=args.show)
+            told = live(folder, grades.get(folder.name, {}), show=args.show)
             print(
                 told.line(folder.name) if told.prompts else f"{folder.name}: no prompt", flush=True
             )
