@@ -160,21 +160,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     ]
     fitted = fit_widths(widths, room - len(_GAP) * (len(columns) - 1))
 
-    def say_row(row: Sequence[str], styles: Sequence[Callable[[str], str]]) -> None:
-        line, gap = "", 0
-        for cell, most, style in zip(row, fitted, styles, strict=True):
-            if cell_len(cell) > most:
-                cell = f"{set_cell_size(cell, most - 1).rstrip()}…"
-            if cell:
-                line += " " * gap + style(cell)
-                gap = 0
-            gap += most - cell_len(cell) + len(_GAP)
-        say(line)
+    def padded(cell: str, most: int, style: Callable[[str], str]) -> str:
+        if cell_len(cell) > most:
+            cell = f"{set_cell_size(cell, most - 1).rstrip()}…"
+        return style(cell) + " " * (most - cell_len(cell))
 
-    say_row(columns, [_bold] * len(columns))
+    say(_GAP.join(map(padded, columns, fitted, [_bold] * len(columns))).rstrip())
     styles = [faint if name in _FAINT else str for name in columns]
     for row in cells:
-        say_row(row, styles)
+        say(_GAP.join(map(padded, row, fitted, styles)).rstrip())
 
 
 def fit_widths(widths: Sequence[int], room: int, least: int = 10) -> list[int]:

@@ -9,8 +9,8 @@ these rules are told, though they stand among the statements of a real life.
 
 Of the turns told to the life's own prompts, `tests/data/lives/told.tsv` has the grades that readers
 gave to some, by the digests of prompt and turn: useful to somebody who has to do what the prompt
-asks, about the same subject but of no use, beside the point, or misleading. A turn that was told in
-another way then counts as it was graded. `--show` prints what is told, to be read.
+asks, about the same subject but of no use, beside the point, or misleading. A grade is of the note
+that readers saw; today's note on the same turn may differ. `--show` prints what is told.
 """
 
 import argparse
