@@ -225,6 +225,7 @@ def build(
     full: bool = False,
     accepts: bool = False,
     wait_s: float = 0.0,
+    embedder: Embedder | None = None,
 ) -> Manifest:
     """Build, check and publish a tenant; return the manifest.
 
@@ -232,7 +233,8 @@ def build(
     reused files instead of hashing them again, and asks only a few canaries: refreshing a thousand
     memories then costs their work and not a scheduler's start.
 
-    `report` gets each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
+    `report` gets each step as it begins, `embedder` is that of the settings if the caller has it
+    loaded. Raise NotFound, BuildBusy, or BuildRefused naming every
     check that failed; the last good build is served until one succeeds.
     """
     choices = settings.choices
@@ -241,7 +243,7 @@ def build(
         manifest = builds.rebuild(
             tenant,
             log,
-            make_embedder(choices.embedder, settings.home),
+            embedder or make_embedder(choices.embedder, settings.home),
             wall_clock(),
             on_progress=report,
             on_whole=partial(_ask_canaries, choices),

@@ -9,7 +9,8 @@ Schedules build all tenants every night, run the jobs a tenant has switched on, 
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+import warnings
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from pydantic import Field
 
 from pipelines.jobs import find_job
-from pipelines.orchestration import run_resources
+from pipelines.orchestration import run_resources, tenant_buckets
 from pipelines.orchestration.assets import (
     build_assets,
     check_recall,
@@ -35,10 +36,13 @@ from pipelines.orchestration.run_resources import (
     HOOKS,
     LOCK_WAIT_S,
     PARTITION,
+    QUIET,
     TENANTS,
+    UNDER_WAY,
     TenantLock,
     TenantStore,
 )
+from pipelines.orchestration.tenant_buckets import OWN_RUN, build_tenants
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home import failures
@@ -58,9 +62,6 @@ from store.snapshots import manifest as manifests
 # A tenant's choice is stored beside its log, by `mnemolog jobs on NAME`. In Dagster a schedule is
 # on while some tenant has its job on; the pages keep it so while they run (`webserver`).
 
-# a run's events are for the UI; the terminal of `mnemolog ui` gets errors alone
-_QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
-
 
 def job_definitions() -> list[UnresolvedAssetJobDefinition]:
     """Return a Dagster job for each of our jobs, and one that runs them all in order."""
@@ -72,7 +73,7 @@ def job_definitions() -> list[UnresolvedAssetJobDefinition]:
             dagster_name(name),
             selection=dg.AssetSelection.assets(*map(key_of, assets)),
             hooks=HOOKS,
-            config=_QUIET,
+            config=QUIET,
             tags={"mnemolog/group": LEARNING_GROUP},
             description=does,
         )
@@ -186,23 +187,18 @@ def prune(
 LOOK_EVERY_S = 60
 DEAD_AFTER_S = 300  # a run waits 60 s for the lock at most, so this long without it means killed
 _SILENT = "its process ended without a word"
-_UNDER_WAY = [
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 
 build_memory = dg.define_asset_job(
     "build_memory",
     selection=dg.AssetSelection.groups(GROUP),
-    config=_QUIET,
+    config=QUIET,
     hooks=HOOKS,
     description="Build every projection of one tenant, check them, publish the manifest.",
 )
 
 
 @dg.sensor(
-    job=build_memory,
+    jobs=[build_memory, build_tenants],
     minimum_interval_seconds=LOOK_EVERY_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Requests a build when the log has events that no published manifest covers.",
@@ -210,13 +206,15 @@ build_memory = dg.define_asset_job(
 def log_head(
     context: dg.SensorEvaluationContext, memory_home: dg.ResourceParam[Path]
 ) -> dg.SensorResult:
-    """Request one run for each tenant whose log moved on; recalls alone move nothing."""
-    tenants = list(list_tenants(memory_home))
-    requests = []
+    """Request a build of each tenant whose log moved on; recalls alone move nothing."""
+    instance, tenants = context.instance, list(list_tenants(memory_home))
+    _fail_dead_buckets(instance, memory_home)
+    under_way = _runs_by_tenant(instance)
+    due = {}
     for tenant in tenants:
         try:
             with build.lock(tenant):
-                _fail_dead_runs(context.instance, tenant)
+                _fail_dead_runs(instance, tenant, under_way.get(tenant.name, ()))
                 mark = _head_to_build(tenant)
         except BuildBusy:
             context.log.info(f"{tenant.name}: being built now")
@@ -224,10 +222,18 @@ def log_head(
             context.log.error(f"{tenant.name}: {error}")
         else:
             if mark is not None:
-                requests.append(dg.RunRequest(f"{tenant.name}:{mark}", partition_key=tenant.name))
-    _free_pool_slots(context.instance)
-    partitions = set(context.instance.get_dynamic_partitions(str(TENANTS.name)))
+                due[tenant.name] = mark
+    _free_pool_slots(instance)
+    partitions = set(instance.get_dynamic_partitions(str(TENANTS.name)))
     new = [tenant.name for tenant in tenants if tenant.name not in partitions]
+    requests = (
+        tenant_buckets.requests(due, memory_home, instance)
+        if len(due) > OWN_RUN
+        else [
+            dg.RunRequest(f"{name}:{mark}", job_name=build_memory.name, partition_key=name)
+            for name, mark in due.items()
+        ]
+    )
     return dg.SensorResult(
         run_requests=requests,
         dynamic_partitions_requests=[TENANTS.build_add_request(new)] if new else [],
@@ -235,20 +241,46 @@ def log_head(
     )
 
 
+# A schedule has one job, so there is one for few tenants and one for many.
+
+_NIGHTLY = "30 3 * * *"
+_BY_NIGHT = "Builds every tenant each night, so that recalls count without a new memory"
+
+
 @dg.schedule(
     job=build_memory,
-    cron_schedule="30 3 * * *",
+    cron_schedule=_NIGHTLY,
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Builds every tenant each night, so that recalls count without a new memory.",
+    description=f"{_BY_NIGHT}; of more than {OWN_RUN} tenants, nightly_tenants does.",
 )
 def nightly(
     context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
-) -> Iterator[dg.RunRequest]:
+) -> list[dg.RunRequest] | dg.SkipReason:
     names = [tenant.name for tenant in list_tenants(memory_home)]
+    if len(names) > OWN_RUN:
+        return dg.SkipReason(f"{len(names)} tenants: nightly_tenants builds them")
     context.instance.add_dynamic_partitions(str(TENANTS.name), names)
-    for name in names:
-        key = f"{name}:{context.scheduled_execution_time:%Y-%m-%d}"
-        yield dg.RunRequest(key, partition_key=name)
+    day = f"{context.scheduled_execution_time:%Y-%m-%d}"
+    return [dg.RunRequest(f"{name}:{day}", partition_key=name) for name in names]
+
+
+@dg.schedule(
+    job=build_tenants,
+    cron_schedule=_NIGHTLY,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description=f"{_BY_NIGHT}, a bucket of tenants in a run; of up to {OWN_RUN}, nightly does.",
+)
+def nightly_tenants(
+    context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
+) -> list[dg.RunRequest] | dg.SkipReason:
+    names = [tenant.name for tenant in list_tenants(memory_home)]
+    if len(names) <= OWN_RUN:
+        return dg.SkipReason(f"{len(names)} tenants: nightly builds them")
+    day = f"{context.scheduled_execution_time:%Y-%m-%d}"
+    return [
+        tenant_buckets.request(bucket, f"{bucket[0]}:{day}")
+        for bucket in tenant_buckets.split(names)
+    ]
 
 
 weekly_prune = dg.ScheduleDefinition(
@@ -271,23 +303,46 @@ def _head_to_build(tenant: Tenant) -> int | None:
     return mark if mark > published else None
 
 
-def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
+def _runs_by_tenant(instance: dg.DagsterInstance) -> dict[str, list[dg.RunRecord]]:
+    """Return the runs under way, by the tenants whose partitions they are for."""
+    by_tenant: dict[str, list[dg.RunRecord]] = {}
+    for record in instance.get_run_records(dg.RunsFilter(statuses=UNDER_WAY)):
+        if name := record.dagster_run.tags.get(PARTITION):
+            by_tenant.setdefault(name, []).append(record)
+    return by_tenant
+
+
+def _fail_dead_runs(
+    instance: dg.DagsterInstance, tenant: Tenant, under_way: Sequence[dg.RunRecord]
+) -> None:
     """Report killed runs of a tenant as failed: else they stay in the queue for ever.
 
     Call it while holding the tenant's build lock: a live build would hold it, as a live learning
     run would hold the tenant's lock for runs.
     """
-    filters = dg.RunsFilter(statuses=_UNDER_WAY, tags={PARTITION: tenant.name})
-    under_way = instance.get_run_records(filters)
     if not under_way:
         return
     with suppress(BuildBusy), run_resources.hold_tenant_lock(tenant):
         for record in under_way:
-            run, began = record.dagster_run, record.start_time
-            if time.time() - (began or record.create_timestamp.timestamp()) > DEAD_AFTER_S:
+            if _is_overdue(record):
+                run = record.dagster_run
                 instance.report_run_failed(run, _SILENT)
                 at = wall_clock()
                 failures.keep(tenant.root, run.job_name, at, _SILENT, run.run_id)
+
+
+def _fail_dead_buckets(instance: dg.DagsterInstance, home: Path) -> None:
+    """Report killed runs of buckets as failed: else their tenants count as being built for ever."""
+    filters = dg.RunsFilter(job_name=tenant_buckets.JOB, statuses=UNDER_WAY)
+    for record in instance.get_run_records(filters):
+        run = record.dagster_run
+        if _is_overdue(record) and tenant_buckets.is_dead(home, run.run_id):
+            instance.report_run_failed(run, _SILENT)
+
+
+def _is_overdue(record: dg.RunRecord) -> bool:
+    began = record.start_time or record.create_timestamp.timestamp()
+    return time.time() - began > DEAD_AFTER_S
 
 
 def _free_pool_slots(instance: dg.DagsterInstance) -> None:
@@ -313,7 +368,7 @@ def make_definitions(
 ) -> dg.Definitions:
     """Return everything for one home; `loggers` stand in for Dagster's console output."""
     learning = job_definitions()
-    return dg.Definitions(
+    definitions = dg.Definitions(
         assets=[
             *build_assets(
                 catalog.all_projections(make_embedder(settings.choices.embedder, settings.home)),
@@ -323,9 +378,10 @@ def make_definitions(
             recall_quality,
             past_recalls,
         ],
-        jobs=[build_memory, *learning, check_recall, replay_recalls, prune_runs],
+        jobs=[build_memory, build_tenants, *learning, check_recall, replay_recalls, prune_runs],
         schedules=[
             nightly,
+            nightly_tenants,
             *job_schedules(learning, jobs_on(settings.home)),
             nightly_quality,
             weekly_prune,
@@ -348,3 +404,8 @@ def make_definitions(
         executor=dg.in_process_executor,
         loggers=loggers,
     )
+    with warnings.catch_warnings():
+        # it copies a sensor whose job takes resources, and warns of a parameter of its own copy
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        definitions.get_repository_def()  # kept for whoever asks for a job
+    return definitions

@@ -52,19 +52,11 @@ def projection_metadata(
 
     `quotes`: with the beginnings of some memories.
     """
-    values: Metadata = {
-        ROWS: next(iter(ref.rows.values())),
-        "rows": dict(ref.rows),
-        "bytes": ref.bytes,
+    values = snapshot_metadata(ref) | {
         "seconds": round(seconds, 3),
-        "watermark": ref.watermark,
-        "digest": ref.digest,
         "reused": reused,
-        "inputs": dict(ref.inputs),
         "path": candidate.tenant.snapshots / ref.projection,
     }
-    if ref.missing:
-        values["texts waiting for a vector"] = ref.missing
     if ref.projection == "memories":
         values["sample"] = dg.MetadataValue.md(_sample(tables["memories"], quotes=quotes))
         values["plot"] = bar_plot("active memories by kind", _by_kind(tables["columns"]))
@@ -82,6 +74,20 @@ def projection_metadata(
             "verdicts on lessons that were shown", verdicts if any(verdicts.values()) else {}
         )
     return values
+
+
+def snapshot_metadata(ref: SnapshotRef) -> Metadata:
+    """Return the metadata of a snapshot that its manifest has, too."""
+    values: Metadata = {
+        ROWS: next(iter(ref.rows.values())),
+        "rows": dict(ref.rows),
+        "bytes": ref.bytes,
+        "seconds": round(ref.seconds, 3),
+        "watermark": ref.watermark,
+        "digest": ref.digest,
+        "inputs": dict(ref.inputs),
+    }
+    return values | ({"texts waiting for a vector": ref.missing} if ref.missing else {})
 
 
 def manifest_metadata(

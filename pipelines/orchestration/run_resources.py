@@ -39,6 +39,14 @@ GROUP = "memory"  # the assets of a build
 OWNERS = ["team:mnemolog"]
 LOCK_WAIT_S = 60.0
 PARTITION = "dagster/partition"  # the tag of a run that names its tenant
+# a run's events are for the UI; the terminal of `mnemolog ui` gets errors alone
+QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+UNDER_WAY = [
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+UNFINISHED = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, *UNDER_WAY]
 
 
 def check_spec(
