@@ -11,10 +11,15 @@ from msgspec.structs import replace
 
 from serve.hooks import prompt as prompt_hook
 from serve.hooks import speaking
+from serve.reader.filters import Filter
 from serve.recall import query_embedder
+from serve.recall.analysis import default_question
 from serve.recall.context_block import RULES
+from serve.recall.recall import recall
+from store.agents.prompt_classifier import read_intent
 from store.embedders.embedder import Matrix
 from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices
 from store.log import commands
 from store.log.event_kinds import Prompted, Recalled, Revised, Surfaced
 from store.maintenance.build import rebuild
@@ -373,3 +378,32 @@ def test_where_we_left_off_is_the_last_session_of_substance(session: Session):
     session.name = "s3"
     text = session.ask("where did we leave off?")
     assert "umlauts" in text and "logo" not in text
+
+
+def test_a_turn_is_likelier_to_help_the_nearer_its_answer_is_to_the_prompt(session: Session):
+    prompt = "make the upload retry five times"
+    session.ask("the upload fails when the network drops")
+    session.stop("The upload now retries.")
+    with session.tenants.get("default").reader.view() as view:
+        (hit,) = recall(view, default_question(prompt, Filter(now=session.at), Choices())).hits
+        answers = (
+            "The upload now retries: an upload that fails is an upload that retries.",
+            "The upload now retries. The colours of the settings page, its margins and fonts are "
+            "those of the design, too.",
+        )
+        near, far = (
+            replace(hit, memory=replace(hit.memory, result=answer, action="edited upload.py"))
+            for answer in answers
+        )
+        chances = [
+            speaking.score_hits(view, prompt, read_intent(prompt), [hit], {})[0].chance
+            for hit in (near, far)
+        ]
+        signs = [
+            speaking.features(view, prompt, read_intent(prompt), [hit], {})[0][1]
+            for hit in (near, far)
+        ]
+    nearness = speaking.FEATURES.index("near")
+    assert 1.0 > signs[0][nearness] > signs[1][nearness] > 0.0
+    assert signs[0][:nearness] == signs[1][:nearness]  # the same words of the prompt are in both
+    assert chances[0] > chances[1]

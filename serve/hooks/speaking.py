@@ -10,6 +10,7 @@ coefficients were fitted by `make fit-speaking`; docs/prompts.md has the results
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -74,6 +75,7 @@ FEATURES = (
     "lead",
     "among",  # as a logarithm
     "lasts",
+    "near",  # of a turn: the cosine of the prompt's words and those of its last message
 )
 
 
@@ -112,20 +114,20 @@ _NOTE = _model(
 )
 MODELS: dict[Kind, Model] = {
     "turn": _model(
-        0.541,
-        0.45,
-        confidence=0.224,
-        place=-0.478,
-        asked=2.084,
-        said=0.495,
-        done=0.824,
-        rarest=0.2,
-        second=0.302,
-        work=0.939,
-        general=-2.3,
-        small_talk=-2.0,
-        length=-0.115,
-        size=-0.652,
+        1.762,
+        0.36,
+        confidence=0.122,
+        place=-0.36,
+        asked=-0.244,
+        done=2.122,
+        rarest=0.239,
+        second=0.343,
+        work=-1.158,
+        general=-3.081,
+        small_talk=-4.898,
+        length=-0.35,
+        size=-0.529,
+        near=2.49,
     ),
     "statement": _model(
         -2.05,
@@ -238,7 +240,7 @@ def features(
     bearing: Mapping[str, Bearing],
 ) -> list[tuple[Hit, tuple[float, ...]]]:
     """Return the hits to score, each with its signs in the order of FEATURES."""
-    words = list(dict.fromkeys(tokenizer.terms(prompt)))
+    words = Counter(tokenizer.terms(prompt))
     # counted in the index with the words: the build, if there is one
     size = view.snapshots.postings.size or view.tail.size
     weights = {word: _weight(view, word, size) for word in words}
@@ -258,7 +260,8 @@ def features(
         laid_down = bearing.get(hit.memory.id)
         if place >= LOOKED_AT and laid_down is None:
             continue
-        parts = [weights.keys() & set(tokenizer.terms(part)) for part in _parts(hit.memory)]
+        terms = [tokenizer.terms(part) for part in _parts(hit.memory)]
+        parts = [weights.keys() & set(part) for part in terms]
         rarest = sorted((weights[word] for word in set().union(*parts)), reverse=True)
         sure = min(max(hit.confidence, _UNSURE), 1.0 - _UNSURE)
         is_found = hit.score > 0.0
@@ -270,9 +273,21 @@ def features(
             *of_prompt,
             float(is_found),
             *(_bearing_signs(laid_down) if laid_down else (0.0,) * 7),
+            _cosine(words, Counter(terms[1])) if hit.memory.kind == EPISODE else 0.0,
         )
         signs_of_hits.append((hit, signs))
     return signs_of_hits
+
+
+def _cosine(counts: Counter[str], others: Counter[str]) -> float:
+    """Return the cosine of two texts' words, each counted as 1 + the logarithm of its count."""
+    shared = sum(_log(counts[word]) * _log(others[word]) for word in counts.keys() & others.keys())
+    lengths = [sum(_log(count) ** 2 for count in some.values()) for some in (counts, others)]
+    return shared / math.sqrt(math.prod(lengths)) if shared else 0.0
+
+
+def _log(count: int) -> float:
+    return 1.0 + math.log(count)
 
 
 def _bearing_signs(match: Bearing) -> tuple[float, ...]:

@@ -1,13 +1,16 @@
 """
 Fit the models by which the memory speaks unasked (serve/hooks/speaking.py).
 
-    make fit-speaking ARGS="[--lives FOLDER ...] [--notes FILE] [NAME=CLONE ...]"
+    make fit-speaking ARGS="[--lives FOLDER ...] [--notes FILE] [--graded FOLDER ...]
+                            [--agents FOLDER] [NAME=CLONE ...]"
 
 Each story is replayed with rules and ordinary days in between (`ordinary.life`): 60, then 200. The
-options add further stories, notes with a question each, and clones of projects with a set of
-questions in tests/data/histories. A memory that the prompt hook might show is labelled 1 if its
-note contains anything the prompt needs. Prints the coefficients of every kind of memory, and the
-memories that pass several bars, each source judged by a fit to the others.
+options add further stories, notes with a question each, real lives whose turns have grades in
+`tests/data/lives/told.tsv` (`unasked.py`), transcripts of agents with issues that came later, and
+clones of projects with a set of questions in tests/data/histories. A memory that the prompt hook
+might show is labelled 1 if its note contains anything the prompt needs, if readers found it useful,
+or if its session edited what the issue's solution did. Prints the coefficients of every kind of
+memory, and the memories that pass several bars, each source judged by a fit to the others.
 """
 
 import argparse
@@ -23,10 +26,23 @@ from typing import Any
 import histories
 import numpy as np
 import ordinary
+import unasked
+from lives import DATA, digest, read_labels
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from stories import Asked, Served, World, holds, listening, plain, stories, told, touches
+from stories import (
+    Asked,
+    Served,
+    World,
+    holds,
+    import_transcripts,
+    listening,
+    plain,
+    stories,
+    told,
+    touches,
+)
 
 from serve.hooks import speaking
 from serve.recall.context_block import block, note
@@ -41,12 +57,14 @@ from store.text import tokenizer
 
 STRENGTH = 0.1  # inverse of the regularisation
 DAYS = (60, 200)
-OWN, OTHERS = 0.6, 3.0  # weights of our prompts, with needs hard on purpose, and of others
-BARS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
+# weights of our prompts, with needs hard on purpose, of others, and of graded ones of real lives
+OWN, OTHERS, REAL = 0.6, 3.0, 1.0
+MOST_ISSUE = 2_000  # characters of an issue
+BARS = (0.15, 0.2, 0.25, 0.3, 0.33, 0.36, 0.4)
 # the features of each kind; a commit and a tool's text use those of a note
 SIGNS = {
-    "turn": """confidence place asked said done rarest second work general small_talk length
-        size""",
+    "turn": """confidence place asked done rarest second work general small_talk length size
+        near""",
     "statement": """confidence place work general question length found words topics share before
         lead among lasts""",
     "note": "confidence place said rarest second work general question length size",
@@ -99,7 +117,7 @@ def ask_history(text: str) -> list[Prompt]:
     lines = (histories.SETS / f"{name}.jsonl").read_text().splitlines()
     questions = {question["query"]: question["answers"] for question in map(json.loads, lines)}
     cases: list[Asked] = []
-    with listening(cases):
+    with listening(cases.append):
         histories.ask(clone, [json.loads(line) for line in lines], "lexical")
     sentences = []
     for case in cases:
@@ -141,6 +159,69 @@ def ask_notes(path: Path) -> list[Prompt]:
     return prompts
 
 
+def ask_graded(folder: Path) -> list[Prompt]:
+    """Return the turns with a grade that might be told at the prompts of a real life."""
+    grades = read_labels(DATA / "told.tsv")[folder.name]
+    prompts = []
+
+    def score(question: Asked) -> None:
+        asked = digest(question[1][: unasked.MOST_PROMPT])
+        turns = [
+            Said("turn", signs, grade == "useful", grade == "useful")
+            for hit, signs in speaking.features(*question)
+            if (grade := grades.get(f"{asked}:{digest(hit.memory.content)}"))
+        ]
+        if turns:
+            prompts.append(Prompt(f"life {folder.name}", "real", True, REAL, tuple(turns)))
+
+    with listening(score):
+        unasked.live(folder, grades, show=False)
+    return prompts
+
+
+def ask_agents(folder: Path, repository: str) -> list[Prompt]:
+    """Return the turns that might be told at issues, in a memory of earlier transcripts.
+
+    `queries.jsonl` has the issues with the names of the transcripts that edited a file which the
+    issue's solution changed.
+    """
+    lines = (folder / "queries.jsonl").read_text().splitlines()
+    issues = [issue for issue in map(json.loads, lines) if issue["repo"] == repository]
+    with tempfile.TemporaryDirectory(prefix="mnemolog-agents-") as name:
+        home, project, scratch = (Path(name) / part for part in ("home", "project", "scratch"))
+        scratch.mkdir()
+        (project / ".git").mkdir(parents=True)
+        (project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        world = World(Settings(home, Choices()), project, ())
+        with EventLog(tenant.tenant(home).log, create=True) as log:
+            transcripts = folder / "transcripts" / repository
+            import_transcripts(log, transcripts, project_of(project), scratch, world.at)
+        sessions = {
+            json.loads(line)["sessionId"]: path.stem
+            for path in scratch.iterdir()
+            for line in path.read_text().splitlines()
+            if "sessionId" in line
+        }
+        world.night()
+        prompts: list[Prompt] = []
+
+        def score(question: Asked) -> None:
+            gold = set(issues[len(prompts)]["gold"])
+            turns = []
+            for hit, signs in speaking.features(*question):
+                if speaking.kind_of(hit.memory) == "turn":
+                    is_right = sessions.get(hit.memory.session or "") in gold
+                    turns.append(Said("turn", signs, is_right, is_right))
+            prompts.append(Prompt(f"agents {repository}", "issue", True, OTHERS, tuple(turns)))
+
+        with world.awake() as hooks, listening(score):
+            for issue in issues:
+                text = issue["prompt"][:MOST_ISSUE]
+                payload = {"prompt": text, "prompt_id": issue["id"]}
+                world.tell(hooks, issue["id"], "UserPromptSubmit", **payload)
+    return prompts
+
+
 def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
     """Return the arguments of each prompt's call to `speaking`, in a home of these texts alone."""
     cases: list[Asked] = []
@@ -153,7 +234,7 @@ def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
         with EventLog(tenant.tenant(home).log, create=True) as log:
             commands.import_drafts(log, drafts, micros(world.at))
         world.night()
-        with world.awake() as hooks, listening(cases):
+        with world.awake() as hooks, listening(cases.append):
             for number, prompt in enumerate(prompts):
                 payload = {"prompt": prompt, "prompt_id": str(number)}
                 world.tell(hooks, f"s{number}", "UserPromptSubmit", **payload)
@@ -219,6 +300,8 @@ def main() -> None:
     parser.add_argument("clones", nargs="*", metavar="NAME=CLONE")
     parser.add_argument("--lives", type=Path, action="append", default=[])
     parser.add_argument("--notes", type=Path)
+    parser.add_argument("--graded", type=Path, nargs="*", default=[])
+    parser.add_argument("--agents", type=Path)
     args = parser.parse_args()
     prompts: list[Prompt] = []
     with Pool(2) as pool:
@@ -227,6 +310,12 @@ def main() -> None:
                 prompts += some
         for folder in args.lives:
             for some in pool.imap(live, list(stories(folder=folder))):
+                prompts += some
+        for some in pool.imap(ask_graded, args.graded):
+            prompts += some
+        if args.agents:
+            folders = sorted((args.agents / "transcripts").iterdir())
+            for some in pool.map(partial(ask_agents, args.agents), [f.name for f in folders]):
                 prompts += some
     for clone in args.clones:
         prompts += ask_history(clone)

@@ -201,8 +201,8 @@ class World:
 
 
 @contextmanager
-def listening(questions: list[Asked], *, without: str = "") -> Iterator[None]:
-    """Collect the arguments of the hook's call to `speaking` for each prompt."""
+def listening(on_question: Callable[[Asked], object], *, without: str = "") -> Iterator[None]:
+    """Pass on the arguments of the hook's call to `speaking` for each prompt."""
     usual = speaking.score_hits
 
     def weighed(
@@ -214,7 +214,7 @@ def listening(questions: list[Asked], *, without: str = "") -> Iterator[None]:
         *,
         is_passive: bool = False,
     ) -> tuple[speaking.Weighed, ...]:
-        questions.append((view, prompt, reading, hits, bearing))
+        on_question((view, prompt, reading, hits, bearing))
         hits_ = usual(view, prompt, reading, hits, bearing, is_passive=is_passive)
         if without == "bar":
             return tuple(
@@ -254,7 +254,9 @@ def told(
         world = World(Settings(home, choices), folder, jobs, without)
         with EventLog(tenant.tenant(home).log, create=True) as log:
             if background is not None:
-                _import(log, background, f"example.test/{story['name']}", Path(name), world.at)
+                import_transcripts(
+                    log, background, f"example.test/{story['name']}", Path(name), world.at
+                )
         if others := [other for other in crowd if other["name"] != story["name"]]:
             world.at = datetime(2025, 6, 1, tzinfo=UTC)
             with world.awake() as hooks:
@@ -268,12 +270,15 @@ def told(
             if (number + 1) % nights == 0 or number + 1 == len(story["sessions"]):
                 world.night()
         world.at += timedelta(days=1)
-        with world.awake() as hooks, listening(world.asked, without=without):
+        with world.awake() as hooks, listening(world.asked.append, without=without):
             for probe in story["probes"]:
                 yield world.probe(hooks, probe)
 
 
-def _import(log: EventLog, folder: Path, project: str, scratch: Path, at: datetime) -> None:
+def import_transcripts(
+    log: EventLog, folder: Path, project: str, scratch: Path, at: datetime
+) -> None:
+    """Import a folder's packed transcripts into a project; `scratch` takes the unpacked ones."""
     for packed in sorted(folder.glob("*.jsonl.gz")):
         path = scratch / packed.name.removesuffix(".gz")
         path.write_bytes(gzip.decompress(packed.read_bytes()))
