@@ -10,6 +10,7 @@ ADAPTERS := .adapters
 PYTHON312 ?= python3.12
 BOLT := .bolt
 KUBERNETES := .kubernetes
+LAUNCHERS := .launchers
 ARCADEDB := arcadedb-embedded==26.10.2.post1
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
@@ -19,7 +20,7 @@ GEMINI := @google/gemini-cli@0.61.0
 OPENCODE := opencode-ai@1.18.33
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-gate bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server kubernetes kubernetes-schemas
+.PHONY: setup demo test lint bench bench-gate bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server kubernetes kubernetes-schemas launchers
 
 setup: $(READY)
 
@@ -95,6 +96,16 @@ $(ADAPTERS)/.ready: tests/adapters/requirements.txt tests/adapters/crewai.txt
 	$(PYTHON) -m venv $(ADAPTERS)/crewai
 	$(ADAPTERS)/crewai/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/crewai.txt
 	touch $(ADAPTERS)/.ready
+
+# Dagster's runs as jobs of a Ray cluster on this machine, and as those that Kubernetes would get
+launchers: kubernetes-schemas $(LAUNCHERS)/.ready
+	$(LAUNCHERS)/bin/python -m pytest --numprocesses 0 tests/launchers
+
+$(LAUNCHERS)/.ready: pyproject.toml constraints.txt tests/launchers/requirements.txt
+	$(PYTHON) -m venv $(LAUNCHERS)
+	$(LAUNCHERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt \
+		--requirement tests/launchers/requirements.txt --editable serve/program --editable serve/core --editable '.[dev]'
+	touch $(LAUNCHERS)/.ready
 
 # the copy in Neo4j, before a server that speaks Bolt and Cypher; from then on the suite runs these, too
 bolt: setup bolt-server
