@@ -105,6 +105,12 @@ LISTING = "line = 1\n" * 40
         ("---\n---\nPlan:\n\n---\n## Part one\n***\nIt is done.", "Plan: Part one It is done."),
         ("- one\n- two -- three\n#4 is open", "- one - two -- three #4 is open"),
         ("a ``` b", "a ``` b"),
+        ("See [`a.json`](command:_open?%5B%7B%7D%5D), then run it.", "See `a.json`, then run it."),
+        ("[](file:///c%3A/My%20Work/src/a%20b.cs#12-14) is new.", "`a b.cs` is new."),
+        (
+            "Docs: [here](https://example.com/a), not [](command:x).",
+            "Docs: [here](https://example.com/a), not .",
+        ),
     ],
 )
 def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str, told: str):

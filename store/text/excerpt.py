@@ -4,6 +4,7 @@ Excerpts of long texts: the beginning, cut where a reader would stop, or the tel
 
 import re
 from collections.abc import Callable, Sequence
+from urllib.parse import unquote
 
 MORE = " ..."
 _STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
@@ -20,6 +21,8 @@ _FENCED = re.compile(
 _SHORT_CODE = 160  # characters: a command to run, not a listing
 _PARTING = re.compile(r"^[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,}|#{1,6})[ \t]*$\n?", re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE)
+# a link to a file or command of an editor, as VS Code writes it; its text may be empty
+_EDITOR_LINK = re.compile(r"\[(`?)([^\]`\n]*)\1\]\((?:file:([^()\s]*)|command:[^()\s]*)\)")
 _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
@@ -84,10 +87,11 @@ def _before_code(head: str, cut: int, codes: Sequence[tuple[int, int]]) -> str:
 
 
 def without_listings(text: str) -> str:
-    """Return a Markdown text without long blocks of code, rules and marks of headings; unchanged if
-    that leaves nothing.
+    """Return a Markdown text without long blocks of code, rules and marks of headings, with the
+    names of files in place of links to them; unchanged if that leaves nothing.
     """
     brief = _FENCED.sub(_short_code, text) if "```" in text or "~~~" in text else text
+    brief = _EDITOR_LINK.sub(_link_name, brief) if "](" in brief else brief
     return _HEADING.sub("", _PARTING.sub("", brief)).strip() or text
 
 
@@ -110,6 +114,12 @@ def _reports(part: str) -> bool:
 def _short_code(code: re.Match[str]) -> str:
     """Return a short block; of a long one the file that Cursor names beside its language."""
     return code[3] if len(code[3]) <= _SHORT_CODE else f"{code[2].partition(':')[2].strip()}\n"
+
+
+def _link_name(link: re.Match[str]) -> str:
+    """Return the text of a link, or the name of the file that it leads to."""
+    path = unquote((link[3] or "").partition("#")[0])
+    return f"`{name}`" if (name := link[2] or path.rpartition("/")[2]) else ""
 
 
 def one_line(text: str, limit: int) -> str:
