@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.agents.efforts import command_effort, command_outcome
+from store.agents.efforts import command_effort, command_outcome, only_looks
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,14 @@ from store.agents.efforts import command_effort, command_outcome
         ("nvm use latest", None),
         ("cat tests/test_cart.py", None),
         ("git diff build/", None),
+        ("Test-Path .env", None),  # PowerShell's
+        ('cd app; Select-String -Pattern "DEPLOYMENT|Dockerfile" notes.md', None),
+        ("New-Item -ItemType Directory tests", None),
+        ("$built = Get-ChildItem dist", None),
+        ("findstr /s test *.py", None),
+        (r"& .\Run-Tests.ps1", "test"),
+        ("Invoke-Pester", "test"),
+        ("npm run build 2>&1 | Select-Object -Last 20", "build"),
     ],
 )
 def test_the_effort_of_a_wrapped_command_is_recognised(line: str, effort: str | None):
@@ -53,6 +61,14 @@ def test_the_effort_of_a_wrapped_command_is_recognised(line: str, effort: str | 
 def test_a_script_of_any_name_is_known_by_what_it_wrote(wrote: str, effort: str | None):
     assert command_effort("./ci.sh", wrote) == effort
     assert command_effort("cat ci.log", wrote) is None
+
+
+def test_commands_of_powershell_that_only_look_are_told_from_those_that_change_something():
+    assert only_looks("Test-Path .env; Get-Content a.log | Select-Object -Last 20")
+    assert only_looks(r"cd app; dir src | findstr /i test")
+    assert not only_looks("Remove-Item dist -Recurse")
+    assert not only_looks("Get-Content a.log | Out-File b.log")
+    assert not only_looks(r".\Get-Data.ps1")
 
 
 def test_a_check_that_ran_tests_is_a_test_run():

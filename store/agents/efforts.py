@@ -18,7 +18,7 @@ _FIRST: tuple[Effort, ...] = ("deploy", "test", "build", "lint", "commit", "inst
 _NAMED = 3  # words of a call that may name its purpose
 
 _ALONE: dict[str, Effort] = {
-    **dict.fromkeys("tox nox jest mocha cypress ctest".split(), "test"),
+    **dict.fromkeys("tox nox jest mocha cypress ctest Invoke-Pester".split(), "test"),
     **dict.fromkeys(
         "ruff mypy pyright flake8 black isort prettier rubocop biome clippy vet".split(), "lint"
     ),
@@ -72,7 +72,13 @@ _PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 _LOOKS = frozenset(
     """ls cat head tail less more grep rg find fd pwd echo printf which whereis type wc stat file du
     df tree sort uniq cut nl diff cmp ps env date whoami id uname true false cd test [ sleep jq
-    """.split()
+    dir findstr where cls""".split()
+)
+# PowerShell's own commands: their verbs and the files they name are no tasks
+_CMDLET = re.compile(r"[A-Z][A-Za-z]+-[A-Z]\w+")
+_CMDLET_LOOKS = re.compile(
+    r"(?:Get|Test|Select|Measure|Write|Where|Format|Sort|Compare|Resolve|Split|Join|Group|ForEach"
+    r"|ConvertTo|ConvertFrom)-|Out-(?!File)|(?:Set|Push|Pop)-Location|Start-Sleep"
 )
 _GIT_LOOKS = frozenset("status log diff show branch remote blame rev-parse ls-files".split())
 _FAILED = {
@@ -216,6 +222,8 @@ def only_looks(line: str) -> bool:
 
 def _looks(form: Words) -> bool:
     name = program(form[0])
+    if _CMDLET.fullmatch(form[0]):
+        return _CMDLET_LOOKS.match(name) is not None
     return name in _LOOKS or (name == "git" and len(form) > 1 and form[1] in _GIT_LOOKS)
 
 
@@ -227,7 +235,7 @@ def _form_effort(form: Words) -> Effort | None:
     first = words[0] if words else ""
     if (purpose := _VERBS.get(name, {}).get(first)) is not None:
         return purpose
-    if _looks(form) or name == "git":
+    if _looks(form) or name == "git" or _CMDLET.fullmatch(form[0]) or name.startswith("$"):
         return None
     if "compose" in words[:1] and "build" in words:
         return "build"
