@@ -128,6 +128,11 @@ def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str
         ("Here's what I changed:\n- the parser\n- two tests", ["- the parser", "- two tests"]),
         ("Great question! Das Feld ist leer.", ["Das Feld ist leer."]),
         ("The table is made at the start:", ["The table is made at the start:"]),
+        (
+            "Done.\n\n**What I changed in all of the pages:**\n- the margins",
+            ["Done.", "- the margins"],
+        ),
+        ("**Cause** of what you saw yesterday:", ["**Cause** of what you saw yesterday:"]),
     ],
 )
 def test_reports_are_what_an_answer_tells_a_later_reader(text: str, told: list[str]):

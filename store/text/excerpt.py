@@ -107,7 +107,8 @@ def reports(text: str) -> list[str]:
 
 def _reports(part: str) -> bool:
     end = part.rstrip(_ENDING)
-    is_title = end.endswith(":") and len(part.split()) <= _LONGEST_TITLE
+    is_bold = part.startswith("**") and part.find("**", 2) >= len(end)  # all of it
+    is_title = end.endswith(":") and (is_bold or len(part.split()) <= _LONGEST_TITLE)
     return not (is_title or end.endswith(("?", "\uff1f")) or _NARRATES.match(part))
 
 
