@@ -221,6 +221,9 @@ def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session)
             "cd src && make report MONTH=3",
             "pytest -q",
             "ls src",
+            """python -c "import report; report.build()\"""",
+            'eval "$(tool shellenv)"',
+            "$json = Get-Content report.json",
             f"make part{number} FAST=1",
         ):
             session.use(doing="run", command=command, passed=True, output="done")

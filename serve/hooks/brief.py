@@ -65,7 +65,8 @@ _LEFT_OPEN = re.compile(
 _SESSIONS = 10  # searched for common files and commands
 _EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: two runs may be an attack's
 _OFTEN = 5  # files, and commands
-_GOES = frozenset("cd source export .".split())  # before the actual command
+_GOES = frozenset("cd source export eval .".split())  # before the actual command
+_INLINE = ("-c", "-e")  # a program follows, which is of that moment
 _FIRST_WORDS, _LONGEST_USUAL = 3, 60  # of a command; characters of one
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
@@ -426,7 +427,8 @@ def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
             continue
         for command in _parts(line):
             words = command.split()
-            if len(words) > 1 and words[0] not in _GOES and not efforts.only_looks(command):
+            is_usual = len(words) > 1 and words[0] not in _GOES and words[1] not in _INLINE
+            if is_usual and not words[0].startswith("$") and not efforts.only_looks(command):
                 yield _first_words(command), (one_line(command, _LONGEST_USUAL), line)
 
 
