@@ -175,7 +175,7 @@ def ask_graded(folder: Path) -> list[Prompt]:
             prompts.append(Prompt(f"life {folder.name}", "real", True, REAL, tuple(turns)))
 
     with listening(score):
-        unasked.live(folder, grades, show=False)
+        unasked.live(folder, grades)
     return prompts
 
 

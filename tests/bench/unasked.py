@@ -1,7 +1,7 @@
 """
 Unasked: what real lives are told without asking, at their prompts and before their tools.
 
-    python tests/bench/unasked.py lives/* [--show]       # folders of lives.py --take
+    python tests/bench/unasked.py lives/* [--show] [--changes]   # folders of lives.py --take
 
 Each life is lived through the hooks, session by session, and built every few sessions. Then each of
 the rules of tests/data/deeds is stated in it and its deed is begun in another session: how many of
@@ -10,7 +10,8 @@ these rules are told, though they stand among the statements of a real life.
 Of the turns told to the life's own prompts, `tests/data/lives/told.tsv` has the grades that readers
 gave to some, by the digests of prompt and turn: useful to somebody who has to do what the prompt
 asks, about the same subject but of no use, beside the point, or misleading. A grade is of the note
-that readers saw; today's note on the same turn may differ. `--show` prints what is told.
+that readers saw; today's note on the same turn may differ. `--show` prints what is told. With
+`--changes`, each sentence that counts as replaced or ended is printed, and the later one by which.
 """
 
 import argparse
@@ -32,12 +33,16 @@ from ordinary import DEEDS  # noqa: E402
 
 from serve.recall.context_block import short_id  # noqa: E402
 from store.agents.tool_calls import ToolUse  # noqa: E402
+from store.derived.claim_links import NAMES  # noqa: E402
+from store.derived.state import STATE_PROJECTION  # noqa: E402
 from store.embedders.lexical import LexicalEmbedder  # noqa: E402
 from store.importers import specstory  # noqa: E402
 from store.importers.transcript_turn import Turn  # noqa: E402
 from store.log import commands  # noqa: E402
 from store.log.event_kinds import Prompted  # noqa: E402
 from store.maintenance.build import rebuild  # noqa: E402
+from store.snapshots import manifest as manifests  # noqa: E402
+from store.snapshots import snapshot  # noqa: E402
 from store.text import frame  # noqa: E402
 
 BETWEEN = 4  # sessions between two builds
@@ -70,7 +75,9 @@ class Told:
         )
 
 
-def live(folder: Path, grades: Mapping[str, str], *, show: bool) -> Told:
+def live(
+    folder: Path, grades: Mapping[str, str], *, show: bool = False, show_changes: bool = False
+) -> Told:
     """Live a life through the hooks of an empty memory; `grades` are by the digests of a prompt and
     a turn told to it.
     """
@@ -89,6 +96,8 @@ def live(folder: Path, grades: Mapping[str, str], *, show: bool) -> Told:
             life.tell("session_end")
             if told.sessions % BETWEEN == 0:
                 build(life)
+        if show_changes:
+            print(*changes(life), sep="\n")
         for number, (stated, deed) in enumerate(rules()):
             id_ = life.remember(stated, kind="statement", trust="user")
             life.name = f"rule {number}"
@@ -135,6 +144,20 @@ def begin(life: Session, tool: ToolUse) -> str:
     return life.tell("before_tool", tool=tool)
 
 
+def changes(life: Session) -> Iterator[str]:
+    """Yield each claim that counts as replaced or ended at the end of a life, and its successor."""
+    build(life)
+    tenant = life.tenants.get("default").tenant
+    ref = manifests.current(tenant).projections[STATE_PROJECTION.name]
+    tables = snapshot.read(tenant.snapshots, ref, STATE_PROJECTION)
+    texts = tables["claims"].column("text").to_pylist()
+    for link in tables["links"].to_pylist():
+        relation = NAMES[link["relation"]]
+        if relation in ("replaces", "ends") and not link["is_void"]:
+            older, newer = (texts[link[name]] for name in ("older", "newer"))
+            yield f"{relation} {link['probability']:.2f}\n  {older!r}\n  {newer!r}"
+
+
 def build(life: Session) -> None:
     served = life.tenants.get("default")
     rebuild(served.tenant, served.log, LexicalEmbedder(), life.at)
@@ -160,6 +183,7 @@ def main() -> None:
     )
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--show", action="store_true", help="print what is told")
+    parser.add_argument("--changes", action="store_true", help="print what counts as replaced")
     args = parser.parse_args()
     print(
         f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules     useful misleading "
@@ -168,7 +192,8 @@ def main() -> None:
     grades = read_labels(DATA / "told.tsv")
     for folder in args.folders:
         if (folder / specstory.FOLDER).is_dir():
-            told = live(folder, grades.get(folder.name, {}), show=args.show)
+            known = grades.get(folder.name, {})
+            told = live(folder, known, show=args.show, show_changes=args.changes)
             print(
                 told.line(folder.name) if told.prompts else f"{folder.name}: no prompt", flush=True
             )
