@@ -97,7 +97,7 @@ def test_a_bucket_builds_each_tenant_as_a_build_of_its_own_does(settings, tenant
 
 def test_a_bucket_records_the_assets_and_checks_of_each_tenant(settings, tenants, instance):
     run(settings, instance, *NAMES)
-    for asset in (*PROJECTIONS, "published_manifest"):
+    for asset in ("event_log", *PROJECTIONS, CANARIES, "published_manifest"):
         assert materialized(instance, asset) == {*NAMES}, asset
     event = instance.get_latest_materialization_event(dg.AssetKey("memories"))
     assert event and event.asset_materialization

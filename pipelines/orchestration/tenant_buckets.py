@@ -34,7 +34,7 @@ from store.home.files import make_folder
 from store.home.tenant import Tenant, list_tenants, tenant
 from store.log.event_clock import wall_clock
 from store.snapshots import manifest as manifests
-from store.snapshots.manifest import EXPECTED, CheckResult, Manifest
+from store.snapshots.manifest import CANARIES, EXPECTED, CheckResult, Manifest
 
 JOB = "build_tenants"
 SIZE = 32  # tenants of a bucket
@@ -104,16 +104,19 @@ def _build(
 def _changes(
     name: str, manifest: Manifest, before: Manifest | None, *, quotes: bool
 ) -> Iterator[Event]:
-    """Yield the manifest, and the projections and checks that are not those of `before`."""
+    """Yield the log, the manifest, and the projections and checks that differ from `before`."""
     old = before.digests if before else {}
     refs = manifest.projections
     changed = {
         ref.projection: ref for ref in refs.values() if ref.digest != old.get(ref.projection)
     }
+    up_to: Metadata = {"watermark": manifest.watermark}
+    yield _materialization(name, "event_log", str(manifest.watermark), up_to)
     for ref in changed.values():
         yield _materialization(name, ref.projection, ref.digest, snapshot_metadata(ref))
     same = refs.keys() - changed.keys()
     checks = [check for check in manifest.checks if check.projection not in same]
+    yield _materialization(name, CANARIES, str(manifest.number), up_to)
     yield from _checks(name, checks, quotes=quotes)
     whole: Metadata = {
         ROWS: refs["memories"].rows["memories"],
