@@ -34,6 +34,7 @@ from store.agents.efforts import command_effort, command_outcome, only_looks
         ('cd app; Select-String -Pattern "DEPLOYMENT|Dockerfile" notes.md', None),
         ("New-Item -ItemType Directory tests", None),
         ("$built = Get-ChildItem dist", None),
+        ("$PYTHON -m pytest -q", "test"),  # a program in a variable
         ("findstr /s test *.py", None),
         (r"& .\Run-Tests.ps1", "test"),
         ("Invoke-Pester", "test"),

@@ -106,6 +106,7 @@ LISTING = "line = 1\n" * 40
         ("- one\n- two -- three\n#4 is open", "- one - two -- three #4 is open"),
         ("a ``` b", "a ``` b"),
         ("See [`a.json`](command:_open?%5B%7B%7D%5D), then run it.", "See `a.json`, then run it."),
+        ("[1] is in [[`a.py`](file:///src/a.py)]", "[1] is in [`a.py`]"),
         ("[](file:///c%3A/My%20Work/src/a%20b.cs#12-14) is new.", "`a b.cs` is new."),
         (
             "Docs: [here](https://example.com/a), not [](command:x).",

@@ -428,7 +428,7 @@ def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
         for command in _parts(line):
             words = command.split()
             is_usual = len(words) > 1 and words[0] not in _GOES and words[1] not in _INLINE
-            if is_usual and not words[0].startswith("$") and not efforts.only_looks(command):
+            if is_usual and not efforts.assigns(words) and not efforts.only_looks(command):
                 yield _first_words(command), (one_line(command, _LONGEST_USUAL), line)
 
 

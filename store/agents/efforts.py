@@ -8,6 +8,7 @@ Programs are listed if their own name does not show their purpose.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from store.agents.shell import Call, Words, calls, program
@@ -215,6 +216,11 @@ def _broke(line: str, output: str) -> bool:
     return any(map(_LAST_WORDS.match, lines[-_LAST:]))
 
 
+def assigns(words: Sequence[str]) -> bool:
+    """Return True if a command assigns to a variable, as PowerShell does."""
+    return words[0].startswith("$") and "=" in "".join(words[:2])
+
+
 def only_looks(line: str) -> bool:
     """Return True if a command line changes and tries nothing, judged by its programs."""
     return all(_looks(call.forms[-1]) for call in calls(line))
@@ -235,7 +241,7 @@ def _form_effort(form: Words) -> Effort | None:
     first = words[0] if words else ""
     if (purpose := _VERBS.get(name, {}).get(first)) is not None:
         return purpose
-    if _looks(form) or name == "git" or _CMDLET.fullmatch(form[0]) or name.startswith("$"):
+    if _looks(form) or name == "git" or _CMDLET.fullmatch(form[0]) or assigns(form):
         return None
     if "compose" in words[:1] and "build" in words:
         return "build"

@@ -22,7 +22,7 @@ _SHORT_CODE = 160  # characters: a command to run, not a listing
 _PARTING = re.compile(r"^[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,}|#{1,6})[ \t]*$\n?", re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE)
 # a link to a file or command of an editor, as VS Code writes it; its text may be empty
-_EDITOR_LINK = re.compile(r"\[(`?)([^\]`\n]*)\1\]\((?:file:([^()\s]*)|command:[^()\s]*)\)")
+_EDITOR_LINK = re.compile(r"\[(`?)([^\[\]`\n]*)\1\]\((?:file:([^()\s]*)|command:[^()\s]*)\)")
 _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
