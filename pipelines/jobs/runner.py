@@ -233,9 +233,9 @@ def build(
     reused files instead of hashing them again, and asks only a few canaries: refreshing a thousand
     memories then costs their work and not a scheduler's start.
 
-    `report` gets each step as it begins, `embedder` is that of the settings if the caller has it
-    loaded. Raise NotFound, BuildBusy, or BuildRefused naming every
-    check that failed; the last good build is served until one succeeds.
+    `report` gets each step as it begins; `embedder` is that of the settings, if the caller has it
+    loaded. Raise NotFound, BuildBusy, or BuildRefused naming every check that failed; the last good
+    build is served until one succeeds.
     """
     choices = settings.choices
     tenant = find_tenant(settings.home, tenant_name)

@@ -206,7 +206,7 @@ def ask_agents(folder: Path, repository: str) -> list[Prompt]:
         prompts: list[Prompt] = []
 
         def score(question: Asked) -> None:
-            gold = set(issues[len(prompts)]["gold"])
+            gold = set(asked["gold"])
             turns = []
             for hit, signs in speaking.features(*question):
                 if speaking.kind_of(hit.memory) == "turn":
@@ -215,10 +215,9 @@ def ask_agents(folder: Path, repository: str) -> list[Prompt]:
             prompts.append(Prompt(f"agents {repository}", "issue", True, OTHERS, tuple(turns)))
 
         with world.awake() as hooks, listening(score):
-            for issue in issues:
-                text = issue["prompt"][:MOST_ISSUE]
-                payload = {"prompt": text, "prompt_id": issue["id"]}
-                world.tell(hooks, issue["id"], "UserPromptSubmit", **payload)
+            for asked in issues:  # `score` reads it
+                payload = {"prompt": asked["prompt"][:MOST_ISSUE], "prompt_id": asked["id"]}
+                world.tell(hooks, asked["id"], "UserPromptSubmit", **payload)
     return prompts
 
 
