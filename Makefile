@@ -186,12 +186,12 @@ $(VENV)/.release: $(READY)
 	touch $(VENV)/.release
 
 # the classifiers of prompts, authors and claim pairs, from the lines and templates in
-# tests/data/{prompts,authors,state} and, for prompts, the session histories in the folder LIVES
-# (docs/prompts.md): prints their reports, writes the weights beside their code
+# tests/data/{prompts,authors,state} and, for prompts and claim pairs, the session histories in the
+# folder LIVES (docs/prompts.md): prints their reports, writes the weights beside their code
 fit: $(VENV)/.fit
-	$(if $(LIVES),$(BIN)/python tests/bench/fit_prompts.py $(LIVES) $(ARGS),@echo "the classifier of prompts stays as it is: LIVES=FOLDER names the session histories it is fitted on (docs/prompts.md)")
 	$(BIN)/python tests/bench/fit_authors.py $(ARGS)
-	$(BIN)/python tests/bench/fit_state.py $(ARGS)
+	$(if $(LIVES),$(BIN)/python tests/bench/fit_prompts.py $(LIVES) $(ARGS),@echo "the classifiers of prompts and claim pairs stay as they are: LIVES=FOLDER names the session histories they are fitted on (docs/prompts.md)")
+	$(if $(LIVES),$(BIN)/python tests/bench/fit_state.py $(LIVES) $(ARGS))
 
 # when the memory speaks unasked, from the stories, some ten minutes: prints coefficients for
 # serve/hooks/speaking.py

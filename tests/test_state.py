@@ -247,12 +247,14 @@ def test_weights_are_of_the_pairs_there_are():
     sys.path.insert(0, str(Path(__file__).parent / "bench"))
     from hashlib import sha256
 
+    from lives import CHANGES
     from state_pairs import FOLDER, SOURCES
 
     code = Path(__file__).parent / "bench" / "state_pairs.py"
-    data = b"".join(path.read_bytes() for path in (code, *(FOLDER / name for name in SOURCES)))
+    sources = (code, *(FOLDER / name for name in SOURCES), CHANGES)
+    data = b"".join(path.read_bytes() for path in sources)
     with np.load(WEIGHTS) as arrays:
-        assert str(arrays["digest"]) == sha256(data).hexdigest()[:16], "run `make fit`"
+        assert str(arrays["digest"]) == sha256(data).hexdigest()[:16], "run `make fit LIVES=...`"
     assert WEIGHTS.stat().st_size < 200_000
 
 

@@ -236,28 +236,34 @@ class Claims:
                     self._resting[self._root[base]].append(place)
         self._sessions[statement.session].append(place)
 
-    def _find(self, place: int) -> Iterator[Link]:
-        statement = self.said[place]
-        claim = parse(statement.text)
-        candidates = self._candidates(place, claim)
-        if not statement.is_own:
-            for older in candidates:
-                if has_same_body(parse(self.said[older].text), claim):
-                    yield Link(older, place, _REPEATS, 1.0)
-            return
-        if not candidates:
-            return
+    def pairs(self, place: int) -> dict[int, tuple[Claim, Around, list[float]]]:
+        """Return the earlier claims that a claim may change, by their places: each parsed, its
+        distance, and the features of both.
+        """
+        claim = parse(self.said[place].text)
 
         def rarity(term: str) -> float:
             return rarity_of(self._holders.count(term_number(term)), place)
 
         pairs = dict[int, tuple[Claim, Around, list[float]]]()
-        for older in candidates:
+        for older in self._candidates(place, claim):
             other, around = parse(self.said[older].text), self._around(older, place, claim)
             if most_likely(other, claim, around) or may_repeat(other, claim):
                 pairs[older] = other, around, features(other, claim, rarity, around)
+        return pairs
+
+    def _find(self, place: int) -> Iterator[Link]:
+        claim = parse(self.said[place].text)
+        if not self.said[place].is_own:
+            for older in self._candidates(place, claim):
+                if has_same_body(parse(self.said[older].text), claim):
+                    yield Link(older, place, _REPEATS, 1.0)
+            return
+        pairs = self.pairs(place)
+        if not pairs:
+            return
         over: dict[int, tuple[int, float]] = {}
-        judged = relations([row for *_, row in pairs.values()]) if pairs else ()
+        judged = relations([row for *_, row in pairs.values()])
         for (older, (other, around, _)), chances in zip(pairs.items(), judged, strict=True):
             repeats = float(chances[_REPEATS])
             if has_same_body(other, claim) or (around.is_beside and restates(other, claim)):

@@ -252,7 +252,7 @@ def _all_claims(memories: Tables, old: _Earlier) -> Iterator[Said]:
 
 STATE_PROJECTION = Projection(
     name="state",
-    version="2",
+    version="3",
     inputs=("log", "memories"),
     schemas={"claims": CLAIMS, "links": LINKS, "restored": RESTORED},
     build=build,

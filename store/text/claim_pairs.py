@@ -100,6 +100,7 @@ _ASKS = re.compile(
     r"|quiero\b|necesito\b)",
     re.IGNORECASE,
 )
+_SPEAKS = frozenset("i me my you your u ich du yo tu je me".split())
 _SAID = 2  # the fewest words of a meaningful claim
 _LONG, _HALF = 14, 0.5  # words of a long claim; the share of a later one's words to be in it
 _ALIKE = 0.5  # of all words of two claims, to be shared
@@ -165,6 +166,8 @@ def features(
         *_shape_features(older, newer, a, b),
         *_around_features(newer, around, has_offer=_offers(older, newer)),
         *_succession_features(older, newer),
+        *_manner_features(older),
+        *_manner_features(newer),
     ]
 
 
@@ -474,6 +477,22 @@ def _succession_features(older: Claim, newer: Claim) -> list[float]:
     ]
 
 
+def _manner_features(claim: Claim) -> list[float]:
+    """Return the features of how a claim is made: asked for, reported, stated, printed."""
+    return [
+        float(_ASKS.match(claim.text) is not None),
+        float(claim.has("fault")),
+        float(any(map(is_copula, claim.tokens))),
+        1.0 - sum(map(_is_plain, claim.text)) / len(claim.text),
+        float(claim.text[:1] in "@#\"'-*|[({/"),
+        float(any(token.text in _SPEAKS for token in claim.tokens)),
+    ]
+
+
+def _is_plain(letter: str) -> bool:
+    return letter.isalpha() or letter == " "
+
+
 def choices(claim: Claim) -> dict[str, set[str]]:
     """Return the tools and the like that a claim names, by their kind."""
     by_kind: dict[str, set[str]] = {}
@@ -503,20 +522,21 @@ Probabilities = npt.NDArray[np.float32]
 
 def relations(pairs: Sequence[Sequence[float]]) -> Probabilities:
     """Return the probabilities of RELATIONS for the features of some pairs, [pairs, relations]."""
-    models = _models()
     x = np.asarray(pairs, np.float32).reshape(len(pairs), -1)
-    mean: Probabilities = np.mean([judge(model, x) for model in models], 0, dtype=np.float32)
+    mean: Probabilities = judge(_networks(), x).mean(0)
     return mean
 
 
 def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
-    """Return the probabilities of RELATIONS by one network for rows of features."""
+    """Return the probabilities of RELATIONS for rows of features, by a network or by several of
+    them, [networks, pairs, relations].
+    """
     # features that are rare in the fitted pairs must not decide alone
     x = np.clip((x - model.mean) / model.scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
     hidden = np.tanh(x @ model.first + model.first_bias)
     scores = hidden @ model.second + model.second_bias + x @ model.direct
-    exponents = np.exp(scores - scores.max(1, keepdims=True))
-    shares: Probabilities = (exponents / exponents.sum(1, keepdims=True)).astype(np.float32)
+    exponents = np.exp(scores - scores.max(-1, keepdims=True))
+    shares: Probabilities = (exponents / exponents.sum(-1, keepdims=True)).astype(np.float32)
     return shares
 
 
@@ -538,9 +558,9 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
     elif is_near and chance >= UNSURE and older.terms & newer.terms:
         if is_settled(older, newer) or is_outranked(older, newer):
             chance = max(chance, SURE)
-    if chance >= UNSURE and older.key and older.key == newer.key:
-        if older.has("label") or newer.has("label"):
-            chance = max(chance, SURE)
+    is_one_slot = bool(older.key) and older.key == newer.key
+    if is_one_slot and (older.has("label") or newer.has("label")):
+        chance = max(chance, SURE)
     return min(chance, most_likely(older, newer, around))
 
 
@@ -771,7 +791,9 @@ def _ended_terms(claim: Claim) -> frozenset[str]:
 
 
 class Model(NamedTuple):
-    """The weights: [features, hidden], [hidden], [hidden, relations], ..."""
+    """The weights of a network: [features, hidden], [hidden], [hidden, relations], ...; of several
+    ones with an axis for them in front, and vectors as rows.
+    """
 
     mean: npt.NDArray[np.float32]
     scale: npt.NDArray[np.float32]
@@ -783,11 +805,11 @@ class Model(NamedTuple):
 
 
 @cache
-def _models() -> list[Model]:
+def _networks() -> Model:
     """Return the networks, whose judgments are averaged."""
     with np.load(WEIGHTS) as arrays:
         parts = [arrays[name].astype(np.float32) for name in Model._fields]
-    return [Model(*weights) for weights in zip(*parts, strict=True)]
+    return Model(*(part[:, None] if part.ndim == 2 else part for part in parts))
 
 
 def rarity_of(count: int, claims: int) -> float:

@@ -53,7 +53,10 @@ _ASKS = re.compile(
 _LOGGED = re.compile(
     r"^\s*at \S+\(|^\w*(?:Error|Exception|Warning|Traceback|ANR)\b|\b\w+(?:Error|Exception)\b[: ]"
     r"|panicked at|^\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d)|^\s*[+-]{3} |^\s*[|$>] "
-    r"|\b0x[0-9a-f]{4,}"
+    r"|\b0x[0-9a-f]{4,}|\(\d{1,6}\.\d{1,3}m?s\)$"
+    # parts of programs, of JSON, of addresses; a file and the lines that an editor marked in it
+    r"|^\d{1,6} {0,8}\||^[\"'][\w$.-]{1,80}[\"']: |^\W{0,3}https?://\S{1,2000}$"
+    r"|^@[^()\n]{1,200} \(\d{1,6}(?:-\d{1,6})?\)$"
 )
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|z\.b|etc|vs|dr|mr|mrs|ms|no|nr|st|ca|approx)\.$", re.I)
 _OPENING_TWO = WHICH.union(status.split()[0] for status in TWO_WORD_STATUSES)

@@ -164,15 +164,9 @@ def samples(lines: Sequence[Line]) -> dict[str, Samples]:
 def of_lives(folder: Path) -> Samples:
     """Return the labelled sentences of lives, each once in its life; class 1 is lasting."""
     parts, classes, weights = [], [], []
-    for name, labels in lives.read_labels(lives.FITTED).items():
-        if not (folder / name).is_dir():
-            raise SystemExit(
-                f"{folder / name} is missing: clone each repository that {lives.FITTED.name} "
-                "names, and take its histories with tests/bench/lives.py --take CLONE "
-                f"{folder / name}"
-            )
+    for life, labels in lives.labelled(folder, lives.FITTED):
         left = dict(labels)
-        for prompt, before in lives.prompts(folder / name):
+        for prompt, before in lives.prompts(life):
             typed = lives.typed(prompt)[:MAX_PROMPT]
             for sentence in sentences(typed):
                 label = left.pop(lives.digest(typed[sentence.start : sentence.end]), None)
@@ -181,7 +175,7 @@ def of_lives(folder: Path) -> Samples:
                     classes.append(int(label != "none"))
                     weights.append(CLOSE if label.endswith("?") else 1.0)
         if left:
-            print(f"{name}: {len(left)} labelled sentences are not in its histories")
+            print(f"{life.name}: {len(left)} labelled sentences are not in its histories")
     return Samples(_matrix(parts), np.array(classes), np.arange(len(parts)), np.array(weights))
 
 

@@ -31,6 +31,7 @@ from store.text import frame
 
 DATA = Path(__file__).parents[1] / "data" / "lives"
 FITTED, HELD_OUT = DATA / "fitted.tsv", DATA / "held_out.tsv"
+CHANGES = DATA / "changes.tsv"
 SHORTEST = 4  # letters of a sentence that is looked for in a statement
 
 
@@ -64,6 +65,17 @@ def read_labels(path: Path) -> dict[str, dict[str, str]]:
             name = row["repository"].rpartition("/")[2]
             labels.setdefault(name, {}).update(dict.fromkeys(row["digests"].split(), row["kind"]))
     return labels
+
+
+def labelled(folder: Path, path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the folder of each life that `path` labels, in `folder`, and its labels."""
+    for name, labels in read_labels(path).items():
+        if not (folder / name).is_dir():
+            raise SystemExit(
+                f"{folder / name} is missing: clone each repository that {path.name} names, and "
+                f"take its histories with tests/bench/lives.py --take CLONE {folder / name}"
+            )
+        yield folder / name, labels
 
 
 def surest(labels: Iterable[str]) -> str:
