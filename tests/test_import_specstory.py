@@ -256,6 +256,17 @@ def test_an_edit_that_an_old_export_shows_without_its_file_is_one(
     assert "tax_rate()" in first.result  # a diff in an answer is part of the answer
 
 
+def test_a_button_that_was_pressed_is_no_request(log: EventLog, history: Path) -> None:
+    pressed = '@agent Continue: "Continue to iterate?"'
+    write(history, old=OLD.replace("which rate is it now?", pressed))
+    imported(log, "specstory", history)
+    only, *others = episodes(log)
+    assert not others and only.result is not None and only.result.endswith("It is 19.")
+    write(history, old=OLD.replace("which rate is it now?", f"{pressed} what does it mean?"))
+    imported(log, "specstory", history)
+    assert [episode.result for episode in episodes(log)][1:] == ["It is 19."]
+
+
 def test_a_turn_of_a_newer_form_tells_its_time_and_what_failed(
     log: EventLog, history: Path
 ) -> None:

@@ -69,6 +69,8 @@ _TASK = re.compile(r"task|agent", re.IGNORECASE)
 _TASK_ID = re.compile(r'"(?:subagentComposerId|agentId)": ?"([\w-]{8,64})"')
 # an export's text on edits without their request: a title in its place
 _COUNTED = re.compile(r"Performed \d{1,6} file operations?:")
+# a button of Copilot's that was pressed, in place of a request
+_PRESSED = re.compile(r"@[a-z]+ (?:/\w+ )?[\w ]{1,40}: \"[^\"\n]{1,300}\"|@agent Try Again")
 _PLAIN = re.compile(r"[\W_]+")
 _TELLING = 60  # letters of a request
 _SECOND = 1_000_000  # microseconds between turns without times
@@ -280,7 +282,7 @@ class _Reading:
     def _ask(self, spoken: list[str], at: int) -> None:
         request = "\n".join(spoken).strip().removesuffix("---")
         request = human_text(html.unescape(request))
-        if not request:
+        if not request or _PRESSED.fullmatch(request):  # what follows is still of the same turn
             return
         self._close()
         self.at = max(at, self.at + _SECOND)
