@@ -18,7 +18,6 @@ from store.text.excerpt import Score, fitting, passage, reports, sentences, with
 
 Written = Callable[[float], str]
 
-DAY = 86_400_000_000  # microseconds
 _SHORT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 

@@ -17,11 +17,10 @@ from drafts import draft
 from flask import Flask
 from test_hazards import SKIPS
 
-from serve.formatting import DAY
 from serve.reports.tenant_statistics import timeline
 from serve.server.open_tenants import OpenTenants
 from store.home import failures
-from store.home.instants import moment
+from store.home.instants import DAY, moment
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Planned, Quarantined, Recalled

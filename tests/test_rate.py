@@ -16,12 +16,13 @@ from serve.cli import main
 from serve.cli.group import Commands
 from store.home import tenant as tenants
 from store.home.errors import InvalidInput, NotFound
+from store.home.instants import DAY
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Judged, Rated
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.receipts import DAY_US, pending
+from store.log.receipts import pending
 
 NOW = 1_800_000_000_000_000
 HEADERS = {"Host": "127.0.0.1:7437", "Authorization": "Bearer token"}
@@ -111,7 +112,7 @@ def test_a_recall_is_pending_until_it_or_a_hit_is_rated_or_judged(log: EventLog)
     commands.rate(log, "rated", 1.0, NOW + 9)
     commands.rate(log, "b", 1.0, NOW + 9)
     log.append([Event("j", NOW + 9, Judged(verdicts={"a": 0.0}), "judged")])
-    assert [event.id for event in pending(log, NOW, NOW + DAY_US)] == ["left"]
+    assert [event.id for event in pending(log, NOW, NOW + DAY)] == ["left"]
 
 
 def test_ratings_by_a_tool_do_not_count(log: EventLog):

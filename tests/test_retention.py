@@ -12,7 +12,7 @@ from plain_receipt import plain_receipt
 
 from serve.cli import main
 from store.embedders.lexical import LexicalEmbedder
-from store.home.instants import new_id
+from store.home.instants import DAY, new_id
 from store.home.tenant import Tenant
 from store.log import commands, compaction, integrity
 from store.log.commands import Draft
@@ -21,7 +21,6 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build, retention
 
-DAY = retention.DAY
 NOW = time.time_ns() // 1000
 OLD = b"zanzibar"
 

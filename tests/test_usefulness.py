@@ -13,12 +13,12 @@ from plain_receipt import plain_receipt
 from test_pretool import agent, tenants
 
 from serve.cli import main
-from serve.formatting import DAY
 from serve.hooks import speaking
 from serve.recall.context_block import short_id
 from serve.reports import usefulness as counted
 from serve.reports.usefulness import Period, Usefulness, usefulness
 from store.agents.prompt_statements import SAID_OTHERWISE
+from store.home.instants import DAY
 from store.log import commands, receipts
 from store.log.commands import Draft
 from store.log.event_kinds import (

@@ -23,11 +23,10 @@ from serve.evaluation import bulk
 from serve.recall.scoring import LASTING_KINDS, decay
 from store.derived.feedback import Usage
 from store.home.config import Settings
-from store.home.instants import isoformat
+from store.home.instants import DAY, isoformat
 from store.log import compaction
 from store.log.compaction import Compacted
 from store.log.event_kinds import Applied, Planned, Step
-from store.log.receipts import DAY_US
 from store.maintenance import erase, memory_archive
 from store.maintenance.memory_archive import ColdFile
 from store.memories.memory import SUPERSEDED
@@ -56,7 +55,7 @@ def propose(context: Context) -> Proposal:
     )
     notes = [f"these are {MOST}, and there are more: the next run takes them"] if is_more else []
     rows = context.rows
-    is_old = rows.updated_at <= context.now - COLD_AFTER_DAYS * DAY_US
+    is_old = rows.updated_at <= context.now - COLD_AFTER_DAYS * DAY
     if count := int(np.count_nonzero(rows.equal("state", (SUPERSEDED,)) & is_old)):
         notes.append(
             f"{count} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
@@ -76,7 +75,7 @@ def _expiry_steps(context: Context) -> Iterator[Step]:
         (memory,) = context.rows.take([row])
         assert memory.expires_at is not None
         why = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
-        days_over = (context.now - memory.expires_at) // DAY_US
+        days_over = (context.now - memory.expires_at) // DAY
         yield steps.archive(memory, why, days_over=days_over)
 
 
@@ -99,7 +98,7 @@ def _idle_steps(context: Context) -> Iterator[Step]:
     pinned = rows.codes("pinned")[live] > 0
     importance = decay(rows.importance[live], idle, recalled, lasting, pinned)
     may_go = ~lasting & ~pinned & (usage.counts("verdicts", live) <= 0)
-    may_go &= (idle >= COLD_AFTER_DAYS * DAY_US) & (importance <= COLD_IMPORTANCE)
+    may_go &= (idle >= COLD_AFTER_DAYS * DAY) & (importance <= COLD_IMPORTANCE)
     places = np.flatnonzero(may_go)
     order = np.lexsort((live[places], -idle[places], importance[places]))
     for place in places[order].tolist():
@@ -109,7 +108,7 @@ def _idle_steps(context: Context) -> Iterator[Step]:
         use = "was not recalled" if recalled[place] else "nobody recalled it"
         since = isoformat(int(last[live[place]]))[:10]
         others = "its project went on" if memory.project else "others were used"
-        days = int(idle[place]) // DAY_US
+        days = int(idle[place]) // DAY
         yield steps.archive(
             memory,
             f"{use} since {since}, while {others} for {days} days",

@@ -18,6 +18,7 @@ from pipelines.jobs import Context, Proposal
 from pipelines.jobs.route import tier_for
 from pipelines.llm.prompt import json_lines
 from store.home.errors import BudgetSpent, ModelError
+from store.home.instants import DAY
 from store.log.event_kinds import (
     Acted,
     Followed,
@@ -30,7 +31,7 @@ from store.log.event_kinds import (
     Step,
 )
 from store.log.events import Event
-from store.log.receipts import DAY_US, may_rate, pending
+from store.log.receipts import may_rate, pending
 from store.memories.memory import Memory
 from store.plans import steps
 from store.text.mention_rules import command
@@ -150,7 +151,7 @@ class PastUse:
 
 def propose(context: Context) -> Proposal:
     """Return a judgment for each unjudged recall whose time is over."""
-    since = context.now - DAYS * DAY_US
+    since = context.now - DAYS * DAY
     waiting = [
         event
         for event in pending(context.log, since, context.now + 1)

@@ -17,7 +17,7 @@ from pipelines.jobs.runner import WAIT_S, job_lock, open_memory
 from store.derived.feedback import Usage
 from store.home.config import Settings
 from store.home.errors import InvalidInput
-from store.home.instants import moment
+from store.home.instants import DAY, moment
 from store.home.tenant import find_tenant
 from store.importers.git import SOURCE as COMMIT
 from store.index.vector_scan import VectorRows
@@ -25,7 +25,6 @@ from store.log import event_kinds
 from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, RecordedKind, Revised, Step, What
 from store.log.events import Event
-from store.log.receipts import DAY_US
 from store.memories.memory import Memory
 from store.plans import recommendations, steps
 from store.plans.recommendations import Change
@@ -129,12 +128,12 @@ def find_unused(context: Context) -> Iterator[Candidate]:
     every = context.rows
     is_passing = every.equal("kind", PASSING)[rows] & (every.importance[rows] <= LITTLE)
     last = np.maximum(every.updated_at, context.arrived_at)
-    is_old = last[rows] < context.now - OLD_DAYS * DAY_US
+    is_old = last[rows] < context.now - OLD_DAYS * DAY
     is_unused = (usage.counts("recalled", rows) == 0) & (usage.counts("ratings", rows) == 0)
     for memory in context.memories(rows[is_passing & is_old & is_unused]):
         if memory.pinned or memory.key is not None:
             continue
-        days = int(context.now - last[every.row(memory.id)]) // DAY_US
+        days = int(context.now - last[every.row(memory.id)]) // DAY
         why = f"never recalled in {days} days, and of little weight"
         step = steps.archive(memory, why, days=days, importance=memory.importance)
         yield Candidate("archive", (memory,), (step,), why)

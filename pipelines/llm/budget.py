@@ -17,10 +17,10 @@ from pipelines.llm.provider import Price
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.files import make_folder
+from store.home.instants import DAY
 from store.home.tenant import list_tenants
 from store.log.event_kinds import Called
 from store.log.event_log import EventLog
-from store.log.receipts import DAY_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,14 @@ class Budget:
 
     def today(self) -> Spent:
         """Return the spending of all tenants of the home since midnight, UTC."""
-        day = self._clock() // DAY_US
+        day = self._clock() // DAY
         if day != self._day:
             self._day, self._today, self._read = day, Spent(), {}
         for tenant in list_tenants(self._home):
             with EventLog(tenant.log) as log:
                 for event in log.job_events(("called",), self._read.get(tenant.name, 0)):
                     self._read[tenant.name] = event.seq
-                    if isinstance(event.body, Called) and event.at // DAY_US == day:
+                    if isinstance(event.body, Called) and event.at // DAY == day:
                         self._today = self._today.with_(event.body)
         return self._today
 

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from dagster import MarkdownMetadataValue
 
+from store.home.instants import DAY
+
 _WIDTH, _HEIGHT = 520, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 12, 508, 44, 176  # of the drawing, below the title
 _NAMES = 130  # units that names beside bars and colours take
@@ -81,7 +83,7 @@ def line_plot(title: str, at: Sequence[int], ys: Sequence[float]) -> MarkdownMet
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{_COLOURS[0]}"/>'
             for x, y in zip(xs, tops, strict=True)
         ]
-        first, last = (_day(moment // 86_400_000_000) for moment in (at[0], at[-1]))
+        first, last = (_day(moment // DAY) for moment in (at[0], at[-1]))
         marks += _frame(f"{max(ys):,.6g} at most, {ys[-1]:,.6g} last", first, last, _RIGHT)
     return _plot(title, marks)
 

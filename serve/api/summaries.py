@@ -36,7 +36,7 @@ from serve.reader.request_fields import Topic
 from serve.reader.view import View
 from serve.reports import conflicts, graph_views, overviews
 from serve.reports.overviews import memory_item
-from store.home.instants import moment
+from store.home.instants import DAY, moment
 from store.home.projects import optional_project
 from store.log.event_kinds import GoalStatus
 
@@ -163,7 +163,7 @@ GOAL_OPERATIONS = (
 )
 
 
-DIGEST_US = 7 * 86_400 * 1_000_000  # a digest reaches back a week
+DIGEST_US = 7 * DAY  # a digest reaches back a week
 
 
 class AboutTopic(InProjectThen, frozen=True, kw_only=True):

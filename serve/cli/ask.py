@@ -450,12 +450,12 @@ _MOST_PENDING = 3  # texts of a recall
 @click.pass_obj
 def pending(env: Environment, /, days: int, as_json: bool) -> None:
     """List recalls that nobody has rated or judged. Recalls without results are left out."""
-    from store.log.receipts import DAY_US
+    from store.home.instants import DAY
     from store.log.receipts import pending as waiting
 
     now = environment.now()
     with environment.open_log(env.settings()) as log:
-        events = waiting(log, now - days * DAY_US, now + 1)
+        events = waiting(log, now - days * DAY, now + 1)
         if as_json:
             output.emit({"recalls": list(map(_recall_fields, events))})
             return

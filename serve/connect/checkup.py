@@ -19,12 +19,13 @@ from serve.connect.document import Document
 from serve.hosts import HOSTS
 from serve.hosts.host import Host, Install, Machine, Place
 from store.home.errors import LogError, MnemologError
+from store.home.instants import HOUR
 from store.log import integrity
 from store.log.event_log import EventLog
 from store.maintenance.checkup import Finding
 
 LOOKED_AT = 20_000  # events at the log's end
-SOON_US = 3_600_000_000  # a host that was connected within this hour may not have been used
+SOON_US = HOUR  # a host that was connected within this hour may not have been used
 _HOOK_KINDS = frozenset({"session", "prompted", "action"})
 _STARTED = ("python", "client.py", "mcp_bridge.py")
 _PORT = re.compile(r"^http://[^/:]+:(\d+)/v1/hooks/")

@@ -33,7 +33,7 @@ from serve.reports.usefulness import CHARACTERS
 from serve.server.open_tenants import OpenTenant
 from store.home.config import Choices
 from store.home.errors import InvalidInput
-from store.home.instants import isoformat, micros
+from store.home.instants import DAY, isoformat, micros
 from store.home.projects import optional_project
 from store.log import commands, log_queries, receipts
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Recalled
@@ -186,7 +186,6 @@ def _filters_digest(filters: dict[str, str]) -> str:
 # even a receipt, and calls no language model.
 
 MOST_PROJECTS = 200  # that can be chosen from
-_DAY = 86_400_000_000
 
 
 def lab_blueprint(site: Site) -> Blueprint:
@@ -258,5 +257,5 @@ def _projects(view: View) -> list[str]:
 def _life(log: EventLog, now: int) -> dict[str, object]:
     """Return the first and last day of the log, and the number of days between."""
     first = min(log_queries.time_of(log, 1) or now, now)
-    days = now // _DAY - first // _DAY
+    days = now // DAY - first // DAY
     return {"first": isoformat(first)[:10], "last": isoformat(now)[:10], "days": days}

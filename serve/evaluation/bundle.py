@@ -30,7 +30,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import Conflict, InvalidInput
 from store.home.files import replace_file, temporary_folder
-from store.home.instants import moment
+from store.home.instants import DAY, moment
 from store.home.projects import holds_in
 from store.log.erasing import strip_texts
 from store.log.event_kinds import (
@@ -58,7 +58,6 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import KINDS, Event, decode, encode
-from store.log.receipts import DAY_US
 from store.log.rows import redact_event
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ERASED, FORGOTTEN, OPEN, UNSEEN, Memory, searched_text
@@ -296,7 +295,7 @@ class _Selection:
             body = Recorded(
                 content=" ".join(texts.get(memory.id, ())) or _NO_WORD,
                 created_by=self._speaker(memory),
-                created_at=moment(memory.created_at // DAY_US * DAY_US),
+                created_at=moment(memory.created_at // DAY * DAY),
             )
             yield Event(id_, at, body, id_, _OTHER, seq=memory.seq)
             if memory.state != ACTIVE:

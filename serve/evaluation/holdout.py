@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from serve.evaluation.drift import find_verdicts
 from store.agents.prompt_classifier import CORRECTS, corrects
+from store.home.instants import HOUR
 from store.log import log_queries
 from store.log.event_kinds import Acted, Body, Outcome, Prompted, Recalled, SessionTold
 from store.log.event_log import EventLog
@@ -32,7 +33,7 @@ ALPHA = 0.05  # how likely an interval ever leaves the true difference out, at m
 FEWEST = 8  # sessions in each arm
 _TUNED_TO = 100  # sessions at which intervals are tightest
 _MOST_SESSIONS = 100_000  # more would take too long to be of use
-_IDLE_US = 6 * 3_600_000_000  # a session that was silent for so long has ended
+_IDLE_US = 6 * HOUR  # a session that was silent for so long has ended
 _GREEN = ("test", "build")
 _NUMBER = re.compile(r"\d+")
 

@@ -26,6 +26,7 @@ from serve.hosts.host import Host
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses
 from store.home.errors import ConfigError, LogError, MnemologError, NotFound
+from store.home.instants import MINUTE
 from store.home.project_context import ProjectContext, ProjectContexts
 from store.home.projects import PACKAGE, git_root
 from store.home.spool import Delivery
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 DEADLINE_S = 0.2
 START_S = 1.5  # for a session's start: it comes once, and no prompt waits behind it
-_AHEAD_US = 60_000_000  # a client whose clock is further ahead gets ours
+_AHEAD_US = MINUTE  # a client whose clock is further ahead gets ours
 _WRITE_S = 0.05  # for the disk, if the answer took all the time
 _THREADS = 8
 _ROOTS = 256

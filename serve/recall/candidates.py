@@ -25,13 +25,13 @@ from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from serve.recall.scoring import Docs, Mask, Ranking
 from store.home.errors import VectorStoreError
+from store.home.instants import DAY
 from store.index.postings import among
 from store.index.top_k import top_k
 from store.index.vector_scan import Scan
 
 Scores = npt.NDArray[np.float32]
 
-_DAY = 86_400_000_000  # microseconds
 LEAST = 0.025  # lower evidence of a vector is ignored
 _ROUNDING = 1e-6  # of a cosine
 _NO_DOCS = np.empty(0, np.int64)
@@ -272,7 +272,7 @@ def time_scores(view: View, question: Question, analysis: Analysis, mask: Mask) 
         rarity = np.log((all_ - few + 0.5) / (few + 0.5)) / np.log(all_ + 2)
         return within.astype(np.float32) * np.float32(np.clip(rarity, 0.0, 1.0))
     if not (within & mask).any():
-        away = np.maximum(when.since - made, made - (when.until - 1)) / _DAY
+        away = np.maximum(when.since - made, made - (when.until - 1)) / DAY
         nearest: Scores = (IN_TIME / (1.0 + np.maximum(away, 0.01))).astype(np.float32)
         return nearest
     rows, tail = view.snapshots.rows, view.tail.columns

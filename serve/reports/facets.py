@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.formatting import DAY, day
+from serve.formatting import day
 from serve.reader.memory_json import shown_text
 from serve.reader.view import View
-from store.home.instants import micros
+from store.home.instants import DAY, micros
 from store.home.projects import SHARED
 from store.memories.rows import MemoryRows
 from store.text.excerpt import one_line

@@ -5,7 +5,6 @@ from html import escape
 from pathlib import Path
 
 from serve import formatting
-from serve.formatting import DAY
 from serve.lessons.lesson_stats import LessonStats
 from serve.recall.context_block import clean_text
 from serve.reports import charts
@@ -28,6 +27,7 @@ from serve.reports.tenant_statistics import (
     Statistics,
     Timeline,
 )
+from store.home.instants import DAY
 
 _LESSONS = 12  # of a picture
 _STEPS = {1: "day", 7: "week", 28: "four weeks", 364: "year"}

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from serve.formatting import DAY
 from serve.recall.context_block import short_id
 from serve.reports.holdings import Published
 from serve.reports.tenant_statistics import (
@@ -16,7 +15,7 @@ from serve.reports.tenant_statistics import (
     Values,
 )
 from serve.reports.usefulness import CHARACTERS, Period, Usefulness
-from store.home.instants import isoformat
+from store.home.instants import DAY, isoformat
 from store.plans.job_catalog import ModelCost
 
 TOOK_MS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)  # the last has no end

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.formatting import DAY
 from serve.reader.view import View
 from serve.reports.holdings import (
     BuildHistory,
@@ -29,7 +28,7 @@ from serve.reports.holdings import (
 )
 from serve.reports.usefulness import Usefulness, usefulness
 from serve.reports.waiting import Waiting, find_waiting
-from store.home.instants import moment
+from store.home.instants import DAY, MINUTE, moment
 from store.home.tenant import Tenant
 from store.log import integrity, log_queries
 from store.log.event_kinds import Called, Rated, Recalled
@@ -120,7 +119,6 @@ def timeline(view: View, now: int) -> Timeline:
 
 # Recalls and ratings
 
-MINUTE = 60_000_000  # microseconds
 NEWEST = 1_000  # receipts and ratings that are read
 
 Values = npt.NDArray[np.float64]

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from serve.formatting import DAY
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
 from store.agents.prompt_statements import SAID_OTHERWISE
+from store.home.instants import DAY
 from store.log import log_queries
 from store.log.event_kinds import (
     EPISODE,

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.derived.changed_texts import read_changed_texts
+from store.home.instants import DAY, SECOND
 from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.memories.memory import ACTIVE, STATES, Memory, indexed_text
 from store.memories.table import read_memories, text_fingerprints
@@ -58,7 +59,6 @@ HAPPENED = frozenset({"raw_turn", "activity", "observation", "milestone", "summa
 
 # the fields with a memory's statement
 TEXTS = ["content", "context", "action", "result"]
-_DAY, _SECOND = 86_400_000_000, 1_000_000  # microseconds
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -74,10 +74,10 @@ def scope(memory: Memory, *, is_relative: bool) -> tuple[object, ...]:
     The project and the person; of an episode its moment; of words that mean a day, the day; of
     words about oneself, their speaker.
     """
-    day = memory.created_at // _DAY if is_relative else None
+    day = memory.created_at // DAY if is_relative else None
     speaker = speaker_name(memory.created_by) if memory.created_by else None
     if memory.kind in HAPPENED:
-        moment = (memory.kind, memory.session, memory.created_at // _SECOND)
+        moment = (memory.kind, memory.session, memory.created_at // SECOND)
         return memory.project, speaker, day, memory.trust, moment
     own = memory.trust if traits(statement_text(memory)).personal else None
     return memory.project, speaker, day, own, None

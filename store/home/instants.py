@@ -4,14 +4,17 @@ Instants and ids: microseconds UTC, calendar dates, and the ULIDs made from them
 An id sorts by its moment; an id derived from a source is the same each time it is read.
 """
 
-import secrets
+import os
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+
+# microseconds
+SECOND, MINUTE, HOUR, DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
 
 
 def new_id(at: int) -> str:
     """Return a fresh ULID for a moment in microseconds."""
-    return _ulid(at, secrets.token_bytes(10))
+    return _ulid(at, os.urandom(10))
 
 
 def id_moment(id_: str) -> int:

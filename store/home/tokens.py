@@ -20,6 +20,7 @@ import msgspec
 
 from store.home.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.home.files import FileStamp, file_lock, file_stamp, replace_file
+from store.home.instants import DAY
 from store.redaction.redact import redact
 
 Scope = Literal["read", "write", "admin"]
@@ -31,7 +32,7 @@ PER_MINUTE = 6_000
 MOST_PER_MINUTE = 1_000_000
 LONGEST_S = 100 * 366 * 86_400  # the longest life of a token
 MOST_OF_TOKENS = 1_000  # listed ones of a tenant, if a token makes one more: all are searched
-KEPT_US = 30 * 86_400 * 1_000_000  # that a token is listed after its end
+KEPT_US = 30 * DAY  # that a token is listed after its end
 _NOBODY = sha256(b"").hexdigest()
 
 

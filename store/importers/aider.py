@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from store.home.instants import micros
+from store.home.instants import SECOND, micros
 from store.home.projects import git_root
 from store.importers.source_files import is_source_file, read_lines
 from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text
@@ -30,7 +30,6 @@ _EDITED = "Applied edit to "
 _RAN = "Running "
 # the rest is for the model; other commands are for Aider
 _ASKING = re.compile(r"/(?:ask|code|architect|context|help)\s+(?=\S)")
-_SECOND = 1_000_000  # microseconds between turns without times
 
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
@@ -87,7 +86,7 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
         answer.clear()
         notes.clear()
         place = len(chats[chat])
-        at = began + place * _SECOND
+        at = began + place * SECOND
         open_turn = OpenTurn(chat, cwd, None, Said(request, f"{place}:{request[:200]}", at))
 
     for raw in read_lines(path, MAX_LINE):

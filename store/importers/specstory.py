@@ -24,6 +24,7 @@ from pathlib import Path, PureWindowsPath
 from msgspec.structs import replace
 
 from store.agents.tool_calls import has_passed
+from store.home.instants import MINUTE, SECOND
 from store.home.projects import git_root
 from store.importers.source_files import is_source_file, read_lines
 from store.importers.transcript_turn import (
@@ -73,8 +74,6 @@ _COUNTED = re.compile(r"Performed \d{1,6} file operations?:")
 _PRESSED = re.compile(r"@[a-z]+ (?:/\w+ )?[\w ]{1,40}: \"[^\"\n]{1,300}\"|@agent Try Again")
 _PLAIN = re.compile(r"[\W_]+")
 _TELLING = 60  # letters of a request
-_SECOND = 1_000_000  # microseconds between turns without times
-_MINUTE = 60 * _SECOND
 _PATH_FIELDS = ("file_path", "filePath", "path", "relativeWorkspacePath", "target_file")
 
 
@@ -167,7 +166,7 @@ def _by_session(exports: Sequence[_Export]) -> Iterator[list[_Export]]:
 
 def _is_same(export: _Export, other: _Export) -> bool:
     """Return True if two exports that begin alike are of one session."""
-    if export.began // _MINUTE == other.began // _MINUTE:
+    if export.began // MINUTE == other.began // MINUTE:
         return True
     pairs = zip(map(_trace, export.turns), map(_trace, other.turns), strict=False)
     return all(left == right for left, right in pairs)
@@ -238,7 +237,7 @@ class _Reading:
         self.said: list[str] = []
         self.steps = 0
         self.ran = ""  # the step of the command just above
-        self.at = export.began - _SECOND
+        self.at = export.began - SECOND
         self.asked: Counter[str] = Counter()
 
     def read(self, lines: Sequence[str]) -> None:
@@ -285,7 +284,7 @@ class _Reading:
         if not request or _PRESSED.fullmatch(request):  # what follows is still of the same turn
             return
         self._close()
-        self.at = max(at, self.at + _SECOND)
+        self.at = max(at, self.at + SECOND)
         key = _key(request)
         self.asked[key] += 1
         statement = Said(request, f"{key}:{self.asked[key]}", self.at)

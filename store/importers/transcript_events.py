@@ -21,7 +21,7 @@ from store.agents.prompt_statements import recordable, statement_events
 from store.agents.tool_calls import action_event
 from store.home.config import Choices
 from store.home.errors import SourceError
-from store.home.instants import derived_id
+from store.home.instants import DAY, HOUR, derived_id
 from store.home.pauses import Pause, covers
 from store.home.projects import git_root, holds_in, scope_of
 from store.importers.source_files import printable_name
@@ -46,8 +46,7 @@ from store.text.excerpt import plural
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
 LONGEST_NAME = 200  # characters of a session's id, a branch
 HEARD_WITHIN = 20_000_000  # microseconds between a prompt's hook and its line in the transcript
-AT_WORK = 3_600_000_000  # microseconds since a hook reported a turn that did not end
-_HOUR, _DAY = 3_600_000_000, 86_400_000_000  # microseconds
+AT_WORK = HOUR  # since a hook reported a turn that did not end
 _BATCH = 500  # turns whose ids are looked up at once
 _ENDS = ("stopped", "ended")
 
@@ -215,7 +214,7 @@ class Sessions:
     def _is_off(self, event: Event, cwd: str | None, choices: Choices) -> bool:
         """Return True if a turn is not to be recorded, or the next build would erase it."""
         days = choices.episodes_days
-        if not choices.record or (days and event.at < self._now - days * _DAY):
+        if not choices.record or (days and event.at < self._now - days * DAY):
             return True
         session, project = event.session or "", event.project or ""
         return any(
@@ -230,7 +229,7 @@ class Sessions:
             return False
         since, until, prompts = self._heard
         if not since <= prompt.at - HEARD_WITHIN <= prompt.at + HEARD_WITHIN <= until:
-            since, until = prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN + _HOUR
+            since, until = prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN + HOUR
             prompts = [
                 event
                 for event in self._log.events_between(("prompted",), since, until)

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from store.home.errors import Conflict, IdempotencyMismatch, InvalidInput, NotFound, QueueFull
+from store.home.instants import DAY
 from store.home.registry import lives
 from store.ingest.batch import Batch, Refused, batch_events, drop_memories
 from store.ingest.queue_file import (
@@ -40,7 +41,7 @@ from store.redaction import redact
 
 MOST_JOBS = 512  # pending ones: more are never worked off soon
 MOST_BYTES = 256 << 20  # of pending batches
-KEPT_US = 7 * 86_400_000_000  # a finished job, for callers that ask for its outcome
+KEPT_US = 7 * DAY  # a finished job, for callers that ask for its outcome
 MOST_KEPT = 10_000
 _LONGEST = 500  # characters of an error
 

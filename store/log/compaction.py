@@ -14,6 +14,7 @@ import msgspec
 
 from store.home.errors import LogBusy
 from store.home.files import translate_disk_errors
+from store.home.instants import DAY
 from store.log import segments
 from store.log.event_log import EventLog
 from store.log.log_file import Row
@@ -25,7 +26,6 @@ KINDS = ("called", "followed", "outcome", "recalled", "surfaced")
 AFTER_DAYS = 90
 MOST = 20_000  # events a segment: a transaction of this size holds writers up for half a second
 LEAST = 100  # events worth a file of their own
-_DAY = 86_400_000_000  # microseconds
 
 
 class Compacted(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ def _old(log: EventLog, until: int, now: int) -> Iterator[list[Row]]:
     after = 0
     while rows := log.select_rows(
         f"seq > ? AND seq <= ? AND at < ? AND kind IN ({kinds}) AND body != ?",
-        (after, until, now - AFTER_DAYS * _DAY, PUT_AWAY),
+        (after, until, now - AFTER_DAYS * DAY, PUT_AWAY),
         limit=MOST,
     ):
         yield rows

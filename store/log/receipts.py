@@ -12,6 +12,7 @@ from itertools import islice
 import msgspec
 
 from store.home.errors import NotFound
+from store.home.instants import DAY
 from store.log.event_kinds import Rated, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -157,8 +158,7 @@ def _text_conditions(wanted: Wanted) -> list[tuple[list[str], bool]]:
 
 # Unrated receipts: recalls with hits that were neither rated nor judged.
 
-SOON_US = 86_400 * 1_000_000  # a memory's rating applies to recalls that returned it within a day
-DAY_US = 86_400 * 1_000_000
+SOON_US = DAY  # a memory's rating applies to recalls that returned it within a day
 
 
 def pending(log: EventLog, since: int, until: int) -> list[Event]:

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from store.home.files import replace_file, sweep
+from store.home.instants import DAY
 from store.home.tenant import Tenant
 from store.snapshots.manifest import CheckResult
 from store.snapshots.snapshot import SnapshotRef
@@ -141,7 +142,6 @@ def sweep_journals(folder: Path, *, older_than_s: float = 0.0) -> None:
 # has its own time, and a file beside the log records the last build that was begun. A build that
 # was refused, or died, is not begun again for the same log.
 
-DAY = 86_400_000_000  # microseconds
 A_FEW = 100  # events: recalls and actions are worth a build a day, not each by itself
 MANY_BYTES = 1 << 20  # of text: half of what recall indexes before a build
 MANY = 10_000  # events of any kind: a server reads them all when it starts

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from store.home.files import replace_file
-from store.home.instants import new_id
+from store.home.instants import DAY, new_id
 from store.home.tenant import Tenant
 from store.log import compaction, erasing, log_queries
 from store.log.erasing import Change
@@ -25,7 +25,6 @@ from store.log.events import Event, decode, encode
 from store.log.log_file import Row
 from store.log.rows import BODY
 
-DAY = 86_400_000_000  # microseconds
 KINDS = ("action", "followed", "prompted", "recalled", "session", "surfaced")
 _BODIES = (Acted, Followed, Prompted, Recalled, SessionTold, Surfaced)
 _MOST = 5_000  # rows a transaction

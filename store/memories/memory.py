@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from store.home.instants import DAY
 from store.text.mentions import speaker_name
 
 ACTIVE, ARCHIVED, SUPERSEDED, FORGOTTEN = "active", "archived", "superseded", "forgotten"
@@ -202,10 +203,9 @@ def searched_text(text: str, created_by: str | None, created_at: int) -> str:
     A role ("user", "assistant") does not distinguish memories and is left out.
     """
     speaker = created_by if created_by and speaker_name(created_by) else ""
-    return f"{speaker}\n{text}\n{_day(created_at // _DAY)}".strip()
+    return f"{speaker}\n{text}\n{_day(created_at // DAY)}".strip()
 
 
-_DAY = 86_400 * 1_000_000  # microseconds
 _MONTHS = """January February March April May June July August September October November
     December""".split()
 

@@ -13,6 +13,7 @@ import msgspec
 
 from store.home.errors import InvalidInput
 from store.home.files import replace_file
+from store.home.instants import DAY
 from store.home.tenant import Tenant, list_tenants
 from store.log.event_kinds import Called, Job
 from store.log.event_log import EventLog
@@ -105,8 +106,6 @@ def _path(tenant: Tenant) -> Path:
 
 
 # The cost of language models, from the logs; failed calls count too.
-
-DAY = 86_400_000_000  # microseconds
 
 
 class ModelCost(msgspec.Struct, frozen=True):

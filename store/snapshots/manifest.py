@@ -19,13 +19,13 @@ from msgspec import Meta
 
 from store.home.errors import NoManifest, SnapshotDamaged, SnapshotError
 from store.home.files import remove_files, replace_file, sweep
-from store.home.instants import EARLIEST, LATEST
+from store.home.instants import DAY, EARLIEST, LATEST
 from store.home.tenant import Tenant
 from store.snapshots.projection import Count
 from store.snapshots.snapshot import SnapshotRef
 
 KEEP = 3  # manifests, the current one included
-KEEP_OTHER_US = 7 * 86_400_000_000  # the last one of another embedder: a week
+KEEP_OTHER_US = 7 * DAY  # the last one of another embedder: a week
 CANARIES = "canaries"  # the check that queries recall itself
 # the checks that repeat past queries
 PAST_ANSWERS, NEWCOMERS = "past_answers", "newcomers"

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from pipelines.jobs import Context
+from store.home.instants import HOUR
 from store.log import log_queries
 from store.log.event_kinds import EPISODE, Acted, Made, Prompted, RecordedKind, SessionTold, Trust
 from store.log.events import Event
@@ -17,7 +18,7 @@ from store.memories.memory import Memory
 
 MOST = 200  # sessions at a time, the newest
 KINDS = ("prompted", "action", "session", "outcome", "followed")
-_QUIET = 3_600_000_000  # a session without an event for an hour is over
+_QUIET = HOUR  # a session without an event for an hour is over
 
 
 @dataclass(frozen=True)

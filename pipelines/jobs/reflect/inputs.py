@@ -15,9 +15,9 @@ import numpy as np
 
 from pipelines.jobs import Context, Rows
 from store.derived.entities import EntityIndex
+from store.home.instants import DAY
 from store.importers import git
 from store.log.event_kinds import EPISODE
-from store.log.receipts import DAY_US
 from store.memories.memory import Memory
 
 MOST = 16_384  # memories of a project
@@ -126,7 +126,7 @@ class Finding:
 
 def day(memory: Memory) -> int:
     """Return the day on which it happened, counted from 1970, UTC."""
-    return memory.created_at // DAY_US
+    return memory.created_at // DAY
 
 
 def date(memory: Memory) -> str:
