@@ -82,6 +82,21 @@ def test_a_correction_ends_what_it_corrects(older: str, newer: str):
     assert is_over(links(older, newer), 0, 1)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"startLineNumber": 263,',
+        "Restore complete (0.8s)",
+        "64 |               <CardTitle>Lista de Clientes</CardTitle>",
+        "http://localhost:5173/src/App.tsx?t=1759053869613",
+        "@Python: sample_data_routes (11-25)",
+    ],
+)
+def test_a_line_of_a_program_or_an_editor_is_no_claim(line: str):
+    assert not claims(line)
+    assert claims(f"Put this into the notes: {line} it is what we decided.")
+
+
 def test_what_repeats_a_claim_is_over_with_it():
     found_links = links(
         "hall seats: 120 seats in the hall",

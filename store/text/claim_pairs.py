@@ -100,7 +100,8 @@ _ASKS = re.compile(
     r"|quiero\b|necesito\b)",
     re.IGNORECASE,
 )
-_SPEAKS = frozenset("i me my you your u ich du yo tu je me".split())
+_PERSONAL = frozenset("i me my you your u ich du yo tu je".split())
+_SIGNS = "@#\"'-*|[({/"  # that begin an item of a list, a name of a file, a part of a program
 _SAID = 2  # the fewest words of a meaningful claim
 _LONG, _HALF = 14, 0.5  # words of a long claim; the share of a later one's words to be in it
 _ALIKE = 0.5  # of all words of two claims, to be shared
@@ -484,8 +485,8 @@ def _manner_features(claim: Claim) -> list[float]:
         float(claim.has("fault")),
         float(any(map(is_copula, claim.tokens))),
         1.0 - sum(map(_is_plain, claim.text)) / len(claim.text),
-        float(claim.text[:1] in "@#\"'-*|[({/"),
-        float(any(token.text in _SPEAKS for token in claim.tokens)),
+        float(claim.text[:1] in _SIGNS),
+        float(any(token.text in _PERSONAL for token in claim.tokens)),
     ]
 
 
@@ -545,7 +546,8 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
 
     A decision, or a higher rank, makes a likely change sure; a higher rank alone makes one
     possible. On another day, a likely change is sure if the claim repeats with another value, and a
-    possible one if it names another choice of a kind.
+    possible one if it names another choice of a kind. Of two values under one key, of which one is
+    called a change, the later is surely the valid one.
     """
     is_near = 0 <= around.turns <= _APART
     if not is_near and (

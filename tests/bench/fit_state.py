@@ -57,16 +57,15 @@ WEIGHT = {
     "repeats": 1.3,
     "hand": 5.0,
 }  # of a pair that changes nothing; of a hand-written one
-# of a labelled pair of a real life; `-` is one that no reader saw, and one of SEEN is taken. With
-# more weight they cost changes of the kinds that people announce, which these lives hardly have.
-LIVED = {"none": 0.3, "replaces": 1.0, "ends": 1.0, "-": 0.1}
-UNSEEN = "-"
-SEEN = 16
+# the weight of a pair of a real life by its label, UNREAD where it has none: of those, one in
+# ONE_IN is taken. More weight costs changes that people announce, which these lives hardly have.
+UNREAD, ONE_IN = "-", 16
+LIVED = {"none": 0.3, "replaces": 1.0, "ends": 1.0, UNREAD: 0.1}
 Floats = npt.NDArray[np.float32]
 
 
 class Lived(NamedTuple):
-    """A pair of sentences of a real life with its label: a relation, or UNSEEN."""
+    """A pair of sentences of a real life with its label: a relation, or UNREAD."""
 
     life: str
     label: str
@@ -117,8 +116,8 @@ def _judged(name: str, claims: Claims, left: dict[str, str]) -> list[Lived]:
     pairs = []
     for claim, around, row in claims.pairs(place).values():
         id_ = f"{lives.digest(claim.text)}:{lives.digest(newer.text)}"
-        label = left.pop(id_, UNSEEN)
-        if label != UNSEEN or int(lives.digest(id_), 16) % SEEN == 0:
+        label = left.pop(id_, UNREAD)
+        if label != UNREAD or int(lives.digest(id_), 16) % ONE_IN == 0:
             pairs.append(Lived(name, label, claim.text, newer.text, around, row))
     return pairs
 
@@ -126,7 +125,7 @@ def _judged(name: str, claims: Claims, left: dict[str, str]) -> list[Lived]:
 def matrix_of_lives(some: list[Lived]) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
     """Return features [pairs, features], classes and weights [pairs] of pairs of real lives."""
     x = np.array([pair.features for pair in some], np.float32)
-    labels = ["none" if pair.label == UNSEEN else pair.label for pair in some]
+    labels = ["none" if pair.label == UNREAD else pair.label for pair in some]
     y = np.array([RELATIONS.index(label) for label in labels])
     return x, y, np.array([LIVED[pair.label] for pair in some], np.float32)
 
@@ -285,7 +284,7 @@ def report_lives(
     for name, mask in (
         ("not over", labels == "none"),
         ("over", np.isin(labels, ("replaces", "ends"))),
-        ("seen by nobody", labels == UNSEEN),
+        ("read by nobody", labels == UNREAD),
     ):
         sure, unsure = (round(share * mask.sum()) for share in sure_and_unsure(chances[mask]))
         print(f"real lives, {name}: {sure} sure, {unsure} unsure of {mask.sum()}")
