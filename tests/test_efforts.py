@@ -38,6 +38,10 @@ from store.agents.efforts import command_effort, command_outcome, only_looks
         ("findstr /s test *.py", None),
         (r"& .\Run-Tests.ps1", "test"),
         ("Invoke-Pester", "test"),
+        ("npx tsc --noEmit -p tsconfig.json", "lint"),
+        ("cd web && tsc --noEmit", "lint"),
+        ("npx tsc -p tsconfig.json", "build"),
+        ("npx prisma db push", None),  # of a schema, into a database
         ("npm run build 2>&1 | Select-Object -Last 20", "build"),
     ],
 )

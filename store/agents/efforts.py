@@ -52,7 +52,7 @@ _ARGUMENTS = frozenset(
     """rm mv cp mkdir touch chmod chown ln sed awk tar zip unzip curl wget vim vi nano code open
     kill pkill source export set unset alias man history tee xargs dd rsync scp sqlite3 psql mysql
     redis-cli python node ruby perl php java bash sh zsh ssh gh glab aws gcloud az kubectl oc docker
-    podman terraform adb openssl base64 http watch hyperfine bundle""".split()
+    podman terraform adb openssl base64 http watch hyperfine bundle prisma drizzle-kit""".split()
 )
 # programs whose verb decides, regardless of their other words
 _VERBS: dict[str, dict[str, Effort]] = {
@@ -236,6 +236,8 @@ def _looks(form: Words) -> bool:
 def _form_effort(form: Words) -> Effort | None:
     name = program(form[0])
     words = [word for word in form[1:] if not word.startswith("-")]
+    if "--noEmit" in form and {"tsc", "vue-tsc"}.intersection((name, *form[1:2])):
+        return "lint"
     if name in _ALONE:
         return _ALONE[name]
     first = words[0] if words else ""
