@@ -21,10 +21,11 @@ _NAMED = 3  # words of a call that may name its purpose
 _ALONE: dict[str, Effort] = {
     **dict.fromkeys("tox nox jest mocha cypress ctest Invoke-Pester".split(), "test"),
     **dict.fromkeys(
-        "ruff mypy pyright flake8 black isort prettier rubocop biome clippy vet".split(), "lint"
+        "ruff mypy pyright flake8 black isort prettier rubocop biome clippy vet py_compile".split(),
+        "lint",
     ),
     **dict.fromkeys("tsc webpack rollup esbuild cmake ninja".split(), "build"),
-    **dict.fromkeys("vercel ansible-playbook cap atlantis fastlane".split(), "deploy"),
+    **dict.fromkeys("ansible-playbook cap atlantis fastlane".split(), "deploy"),
 }
 # the words of a name that show its purpose, by their beginnings
 _WORDS: tuple[tuple[re.Pattern[str], Effort], ...] = (
@@ -62,6 +63,7 @@ _VERBS: dict[str, dict[str, Effort]] = {
     "kubectl": {"apply": "deploy", "rollout": "deploy"},
     "terraform": {"apply": "deploy"},
     "helm": {"install": "deploy", "upgrade": "deploy"},
+    "vercel": {"": "deploy", "deploy": "deploy"},  # `vercel ls` only looks
     "make": {"": "build"},
     "yarn": {"": "install"},
     "npm": {"t": "test", "i": "install", "ci": "install"},
@@ -256,8 +258,14 @@ def _form_effort(form: Words) -> Effort | None:
     for task in tasks:
         if (purpose := _ALONE.get(task) or _WHOLE.get(task)) is not None:
             return purpose
-    parts = [part.lower() for task in (name, *tasks) for part in _PARTS.split(task) if part]
+    parts = [part for task in (name, *tasks) for part in _parts(task)]
     for pattern, purpose in _WORDS:
         if any(pattern.match(part) for part in parts):
             return purpose
     return None
+
+
+def _parts(task: str) -> list[str]:
+    """Return the words of a task's name: `check-db.py` looks something up, `type-check` checks."""
+    parts = [part.lower() for part in _PARTS.split(task) if part]
+    return parts[1:] if parts[:1] == ["check"] and len(parts) > 1 + ("." in task) else parts
