@@ -48,6 +48,7 @@ from store.agents.efforts import command_effort, command_outcome, only_looks
         ("npm run type-check", "lint"),
         ("npx vercel --prod --yes", "deploy"),
         ("vercel deploy --prod", "deploy"),
+        ("npx vercel --prod --scope our-team", "deploy"),
         ("vercel env ls", None),
         ("npx prisma db push", None),  # of a schema, into a database
         ("npm run build 2>&1 | Select-Object -Last 20", "build"),

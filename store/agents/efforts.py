@@ -63,7 +63,6 @@ _VERBS: dict[str, dict[str, Effort]] = {
     "kubectl": {"apply": "deploy", "rollout": "deploy"},
     "terraform": {"apply": "deploy"},
     "helm": {"install": "deploy", "upgrade": "deploy"},
-    "vercel": {"": "deploy", "deploy": "deploy"},  # `vercel ls` only looks
     "make": {"": "build"},
     "yarn": {"": "install"},
     "npm": {"t": "test", "i": "install", "ci": "install"},
@@ -243,6 +242,8 @@ def _form_effort(form: Words) -> Effort | None:
     if name in _ALONE:
         return _ALONE[name]
     first = words[0] if words else ""
+    if name == "vercel":  # `vercel ls` only looks
+        return "deploy" if first in ("", "deploy") or "--prod" in form else None
     if (purpose := _VERBS.get(name, {}).get(first)) is not None:
         return purpose
     if _looks(form) or name == "git" or _CMDLET.fullmatch(form[0]) or assigns(form):
