@@ -259,6 +259,14 @@ def test_no_part_of_a_quoted_text_is_a_command_of_the_project(session: Session, 
     assert "Commands that worked" not in session.start()
 
 
+def test_a_command_is_told_without_where_its_errors_went(session: Session):
+    session.ask("does it compile")
+    session.use(doing="run", command="mix compile 2>&1 | tail -5", passed=True, output="ok")
+    session.stop("It compiles.")
+    session.name = "s2"
+    assert {"build": "mix compile"} in notes(session.start())
+
+
 def test_what_was_left_open_is_told_after_many_sessions_that_left_nothing(session: Session):
     ran = Acted(tool="Bash", doing="run", effort="test", command="just test", passed=True)
     turn(session, "long ago", "move the tiles", "Steps 1 to 6 work. Step 7 is not started.", ran)

@@ -437,7 +437,7 @@ def _parts(line: str) -> Iterator[str]:
     for part in map(str.strip, _COMMAND.findall(line)):
         if part.count('"') % 2 or part.count("'") % 2:
             return
-        yield part
+        yield part.removesuffix("2>&1").rstrip()
 
 
 def _written_files(episode: Memory) -> Iterator[str]:

@@ -10,6 +10,7 @@ Programs are listed if their own name does not show their purpose.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from store.agents.shell import Call, Words, calls, program
 from store.log.event_kinds import Effort
@@ -21,8 +22,7 @@ _NAMED = 3  # words of a call that may name its purpose
 _ALONE: dict[str, Effort] = {
     **dict.fromkeys("tox nox jest mocha cypress ctest Invoke-Pester".split(), "test"),
     **dict.fromkeys(
-        "ruff mypy pyright flake8 black isort prettier rubocop biome clippy vet py_compile".split(),
-        "lint",
+        "ruff mypy pyright flake8 black isort prettier rubocop biome clippy vet".split(), "lint"
     ),
     **dict.fromkeys("tsc webpack rollup esbuild cmake ninja".split(), "build"),
     **dict.fromkeys("ansible-playbook cap atlantis fastlane".split(), "deploy"),
@@ -69,6 +69,8 @@ _VERBS: dict[str, dict[str, Effort]] = {
     "go": {"get": "install"},
     "bundle": {"": "install", "install": "install"},
 }
+# words of a task behind which a name follows, as of a migration
+_MAKES = frozenset("gen generate scaffold create migration migrations".split())
 _PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 # programs that only look: their use is not worth recording
 _LOOKS = frozenset(
@@ -250,16 +252,19 @@ def _form_effort(form: Words) -> Effort | None:
         return None
     if "compose" in words[:1] and "build" in words:
         return "build"
-    if name in _ARGUMENTS:
+    if name in _ARGUMENTS or "py_compile" in form:
         return None
     if name == "yarn" and first == "workspace":
         words = words[2:]
     # a path among the words is a task's object, not a task; Bazel's are //app:test
     tasks = [word for word in words[: _NAMED - 1] if "/" not in word or word.startswith("//")]
-    for task in tasks:
+    named = [
+        *takewhile(lambda task: task != "new" and _MAKES.isdisjoint(_parts(task)), (name, *tasks))
+    ]
+    for task in named[1:]:
         if (purpose := _ALONE.get(task) or _WHOLE.get(task)) is not None:
             return purpose
-    parts = [part for task in (name, *tasks) for part in _parts(task)]
+    parts = [part for task in named for part in _parts(task)]
     for pattern, purpose in _WORDS:
         if any(pattern.match(part) for part in parts):
             return purpose
