@@ -115,6 +115,31 @@ def test_a_conclusion_rests_on_what_is_over():
     assert found_links[1, 2][0] == "rests"
 
 
+@pytest.mark.parametrize("sessions", [1, 2])
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (
+            "Frontend: update the header colours when the logo changes",
+            "Frontend: the header colours are in theme.css",
+        ),
+        (
+            "Deploy: the changelog needs the name of the tag",
+            "Deploy: update the changelog before the tag",
+        ),
+        (
+            "Backup: updates of the price list run at night",
+            "Backup: the price list is kept for 30 days",
+        ),
+        ("Docs: edit the guide in docs/guide.md", "Docs: the guide is built by zensical"),
+    ],
+)
+def test_an_update_that_a_claim_speaks_of_ends_no_other_claim_of_its_key(
+    older: str, newer: str, sessions: int
+):
+    assert not is_over(links(older, newer, sessions=sessions), 0, 1)
+
+
 def test_look_alikes_end_nothing():
     lines = (DATA / "lookalikes.tsv").read_text(encoding="utf-8").splitlines()
     texts = [line.split("\t") for line in lines if not line.startswith("#")]

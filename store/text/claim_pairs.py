@@ -36,6 +36,7 @@ from store.text.claims import (
     WORD,
     Claim,
     Token,
+    has_any_cue,
     is_copula,
     parse,
 )
@@ -546,8 +547,8 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
 
     A decision, or a higher rank, makes a likely change sure; a higher rank alone makes one
     possible. On another day, a likely change is sure if the claim repeats with another value, and a
-    possible one if it names another choice of a kind. Of two values under one key, of which one is
-    called a change, the later is surely the valid one.
+    possible one if it names another choice of a kind. Under one key, of two values of a kind of
+    which one is called a change, the later is surely the valid one.
     """
     is_near = 0 <= around.turns <= _APART
     if not is_near and (
@@ -561,9 +562,15 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
         if is_settled(older, newer) or is_outranked(older, newer):
             chance = max(chance, SURE)
     is_one_slot = bool(older.key) and older.key == newer.key
-    if is_one_slot and (older.has("label") or newer.has("label")):
-        chance = max(chance, SURE)
+    if is_one_slot and (_is_labelled(older) or _is_labelled(newer)):
+        if chance >= UNSURE or _offers(older, newer):
+            chance = max(chance, SURE)
     return min(chance, most_likely(older, newer, around))
+
+
+def _is_labelled(claim: Claim) -> bool:
+    """Return True if a claim is called a change before its colon: "Update, deadline v2: ..."."""
+    return has_any_cue(claim.text.partition(":")[0], ("label",))
 
 
 def restates(older: Claim, newer: Claim) -> bool:
