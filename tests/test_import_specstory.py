@@ -262,7 +262,16 @@ def test_a_button_that_was_pressed_is_no_request(log: EventLog, history: Path) -
     imported(log, "specstory", history)
     only, *others = episodes(log)
     assert not others and only.result is not None and only.result.endswith("It is 19.")
-    write(history, old=OLD.replace("which rate is it now?", f"{pressed} what does it mean?"))
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ['@agent Continue: "Continue to iterate?" what is that', '@agent rename it: "rate_now"'],
+)
+def test_what_only_looks_like_a_button_is_a_request(
+    log: EventLog, history: Path, typed: str
+) -> None:
+    write(history, old=OLD.replace("which rate is it now?", typed))
     imported(log, "specstory", history)
     assert [episode.result for episode in episodes(log)][1:] == ["It is 19."]
 

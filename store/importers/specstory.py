@@ -71,7 +71,9 @@ _TASK_ID = re.compile(r'"(?:subagentComposerId|agentId)": ?"([\w-]{8,64})"')
 # an export's text on edits without their request: a title in its place
 _COUNTED = re.compile(r"Performed \d{1,6} file operations?:")
 # a button of Copilot's that was pressed, in place of a request
-_PRESSED = re.compile(r"@[a-z]+ (?:/\w+ )?[\w ]{1,40}: \"[^\"\n]{1,300}\"|@agent Try Again")
+_PRESSED = re.compile(
+    r"@(?:agent (?:Continue|Enable)|workspace /\w+ \w+): \"[^\"\n]{1,300}\"|@agent Try Again"
+)
 _PLAIN = re.compile(r"[\W_]+")
 _TELLING = 60  # letters of a request
 _PATH_FIELDS = ("file_path", "filePath", "path", "relativeWorkspacePath", "target_file")
