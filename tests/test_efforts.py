@@ -42,6 +42,7 @@ from store.agents.efforts import command_effort, command_outcome, only_looks
         ("cd web && tsc --noEmit", "lint"),
         ("npx tsc -p tsconfig.json", "build"),
         ("python -m py_compile app.py", None),
+        ("python3 -m py_compile app.py && echo ok", None),
         ("mix ecto.gen.migration fix_product_unit_tracking", None),  # its name, no unit test
         ("dotnet new xunit -n Shop.Tests", None),
         ("npx create-next-app test-app", None),

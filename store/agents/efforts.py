@@ -10,7 +10,7 @@ Programs are listed if their own name does not show their purpose.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import product, takewhile
 
 from store.agents.shell import Call, Words, calls, program
 from store.log.event_kinds import Effort
@@ -63,6 +63,7 @@ _VERBS: dict[str, dict[str, Effort]] = {
     "kubectl": {"apply": "deploy", "rollout": "deploy"},
     "terraform": {"apply": "deploy"},
     "helm": {"install": "deploy", "upgrade": "deploy"},
+    "vercel": {"": "deploy", "deploy": "deploy"},  # `vercel ls` only looks
     "make": {"": "build"},
     "yarn": {"": "install"},
     "npm": {"t": "test", "i": "install", "ci": "install"},
@@ -71,6 +72,12 @@ _VERBS: dict[str, dict[str, Effort]] = {
 }
 # words of a task behind which a name follows, as of a migration
 _MAKES = frozenset("gen generate scaffold create migration migrations".split())
+# and programs of which a flag decides
+_FLAGS: dict[tuple[str, str], Effort] = {
+    ("tsc", "--noEmit"): "lint",
+    ("vue-tsc", "--noEmit"): "lint",
+    ("vercel", "--prod"): "deploy",
+}
 _PARTS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 # programs that only look: their use is not worth recording
 _LOOKS = frozenset(
@@ -239,13 +246,12 @@ def _looks(form: Words) -> bool:
 def _form_effort(form: Words) -> Effort | None:
     name = program(form[0])
     words = [word for word in form[1:] if not word.startswith("-")]
-    if "--noEmit" in form and {"tsc", "vue-tsc"}.intersection((name, *form[1:2])):
-        return "lint"
+    flags = (pair for pair in product((name, *form[1:2]), form[1:]) if pair in _FLAGS)
+    if (flag := next(flags, None)) is not None:
+        return _FLAGS[flag]
     if name in _ALONE:
         return _ALONE[name]
     first = words[0] if words else ""
-    if name == "vercel":  # `vercel ls` only looks
-        return "deploy" if first in ("", "deploy") or "--prod" in form else None
     if (purpose := _VERBS.get(name, {}).get(first)) is not None:
         return purpose
     if _looks(form) or name == "git" or _CMDLET.fullmatch(form[0]) or assigns(form):
