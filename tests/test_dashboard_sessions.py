@@ -84,6 +84,22 @@ def test_a_commands_failure_is_shown_with_what_it_wrote_and_how_it_ended(owner, 
     assert "pytest -q failed E assert 3 == 4 pytest -q passed" in shown
 
 
+def test_an_edit_is_shown_with_the_lines_that_it_added_and_removed(owner, log):
+    edit = Acted(
+        tool="Edit", doing="edit", files=("shop/cookies.py",), diff="-age = 1\n+age = '<b>'\n+x"
+    )
+    again = Acted(tool="Edit", doing="edit", files=("shop/cookies.py",), diff="+y = 'harbour'")
+    failed = Acted(tool="Edit", doing="edit", files=("b.py",), passed=False)
+    tell(log, Prompted(prompt="set the age"), edit, again, failed, told("Done."))
+    page = owner.get(PAGE).text
+    assert "edited shop/cookies.py +3 −1" in words_of(page) and "edited b.py" not in words_of(page)
+    assert '<del dir="auto">age = 1</del>' in page
+    assert '<ins dir="auto">age = &#39;&lt;b&gt;&#39;</ins>' in page
+    assert "<details" in page and '<details class="more" open>' not in page
+    found = owner.get(f"{PAGE}&q=HARBOUR").text  # a word that no other part of the turn has
+    assert "<mark>harbour</mark>" in found and '<details class="more" open>' in found
+
+
 def test_a_session_is_searched_for_words_wherever_they_stand(owner, log):
     tell(
         log,

@@ -49,7 +49,8 @@ def works(agent: Agent) -> None:
     agent.asked(f"we always call the {SAID['prompts']} service from eu-west-1 only")
     agent.runs(f"pytest {SAID['commands']}", told=f"1 passed, error: {SAID['outputs']}")
     agent.runs(f"make {SAID['commands']}", fails=f"error: {SAID['outputs']} is missing")
-    agent.edits(f"{SAID['commands']}.py")
+    new = {"old_string": "x = 1", "new_string": f"x = {SAID['outputs']}"}
+    agent.uses("Edit", {"file_path": str(agent.cwd / f"{SAID['commands']}.py")} | new)
     agent.tell("PostCompact", compact_summary=f"all about {SAID['words']}")
     agent.stops(f"The {SAID['words']} is done.")
     agent.events()

@@ -56,6 +56,21 @@ def test_a_secret_that_a_command_wrote_is_not_kept(agent: Agent):
     assert "wJalrXUtnFEMI" not in str(agent.events())
 
 
+def test_an_edit_is_kept_with_its_diff_and_the_names_in_it(agent: Agent):
+    old, new = "def rate():\n    return 16", "def rate():\n    return 19\n\ndef tax():\n    pass"
+    agent.uses("Edit", {"file_path": "a.py", "old_string": old, "new_string": new})
+    (act,) = acted(agent)
+    assert act.diff.splitlines()[:3] == [" def rate():", "-    return 16", "+    return 19"]
+    assert set(act.names) == {"rate", "tax"}
+
+
+def test_a_secret_in_an_edit_is_not_kept(agent: Agent):
+    key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzK3p9Q2vXy"
+    agent.uses("Write", {"file_path": ".env", "content": f"AWS_SECRET_ACCESS_KEY={key}\nPORT=1"})
+    (act,) = acted(agent)
+    assert "PORT=1" in act.diff and "wJalrXUtnFEMI" not in str(agent.events())
+
+
 def test_a_file_is_kept_by_its_place_in_the_project(agent: Agent, tmp_path: Path):
     inside = Agent(agent.client, agent.tenants, agent.cwd / "web")
     inside.edits("src/../app.ts")

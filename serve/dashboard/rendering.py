@@ -159,6 +159,17 @@ def differences(before: str, after: str) -> list[tuple[Sign, str]]:
     return signed
 
 
+def signed_lines(diff: str) -> list[tuple[Sign, str]]:
+    """Return the lines of an edit's diff (`store.agents.diffs`)."""
+    signs: Mapping[str, Sign] = {"-": "gone", "+": "new", " ": "same"}
+    lines = clean(diff).splitlines()
+    # the others divide hunks, name a file or say that there is more
+    return [
+        (signs[line[0]], line[1:]) if line[:1] in signs else ("left", "…" if line == "@@" else line)
+        for line in lines
+    ]
+
+
 def _lines(text: str) -> list[str]:
     cut = clean(text[:LONGEST]).splitlines()
     return cut if len(text) <= LONGEST else [*cut, f"… {len(text) - LONGEST:,} more characters"]

@@ -3,6 +3,7 @@ Sessions: what agents did, turn by turn; each turn with the memories that were i
 that it left behind.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -12,12 +13,13 @@ from flask import Blueprint, render_template, request
 from serve.dashboard.memory_page import memory_line
 from serve.dashboard.page_context import Site, tenant_url
 from serve.dashboard.recall_pages import receipt_rows
+from serve.dashboard.rendering import signed_lines
 from serve.formatting import day
 from serve.reader.filters import Filter
 from serve.reader.view import View
 from serve.reports import listing
 from serve.reports.listing import Listing
-from serve.reports.session_timeline import Turn, session_turns
+from serve.reports.session_timeline import Edits, Turn, session_turns
 from serve.server.open_tenants import OpenTenant
 from store.agents.work import work
 from store.home.errors import InvalidInput, NotFound
@@ -83,7 +85,7 @@ def sessions_blueprint(site: Site) -> Blueprint:
             words=words,
             title=next((turn.prompt for turn in turns if turn.prompt), session),
             summary=_summary(opened, turns, events),
-            turns=[_turn_fields(opened, turn) for turn in on_page],
+            turns=[_turn_fields(opened, turn, words) for turn in on_page],
             place=(first, first + len(on_page) - 1, len(matching)),
             previous=address(max(1, first - TURNS)) if first > 1 else "",
             next=address(following) if following else "",
@@ -125,8 +127,8 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
     }
 
 
-def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
-    """Return the fields of a turn for the page."""
+def _turn_fields(opened: OpenTenant, turn: Turn, words: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a turn for the page; diffs that hold one of `words` are open."""
     recalls = receipt_rows(opened, turn.recalls)
     in_recalls = {hit["id"] for recall in recalls for hit in recall["notes"]}
 
@@ -142,9 +144,22 @@ def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
         "at": turn.at,
         "prompt": turn.prompt,
         "recalls": recalls,
-        "edited": turn.work.edited,
+        "edits": [_edit_fields(edits, words) for edits in turn.edits],
         "runs": turn.work.runs,
         "commands": [act for act in turn.acts if act.command],
         "answer": turn.answer,
         "stages": turn.stages,
     } | opened.reader.answer(memories)
+
+
+def _edit_fields(edits: Edits, words: Sequence[str]) -> dict[str, Any]:
+    diff = "\n@@\n".join(edits.diffs)
+    lines = signed_lines(diff)
+    signs = Counter(sign for sign, _ in lines)
+    return {
+        "files": ", ".join(edits.files) or "a file",
+        "lines": lines,
+        "added": signs["new"],
+        "removed": signs["gone"],
+        "is_open": any(word.casefold() in diff.casefold() for word in words),
+    }

@@ -6,9 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from store.agents.work import Work, work
 from store.log.event_kinds import Acted, Prompted, Recalled, Recorded, SessionTold, Surfaced
 from store.log.events import Event
+
+
+class Edits(msgspec.Struct, frozen=True):
+    """What was done to one file, or to several by patches; `diffs` are those that are recorded."""
+
+    files: tuple[str, ...]
+    diffs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,15 @@ class Turn:
     def acts(self) -> list[Acted]:
         return [event.body for event in self.events if isinstance(event.body, Acted)]
 
+    @cached_property
+    def edits(self) -> list[Edits]:
+        """The edits that were made, the first edited files first."""
+        diffs: dict[tuple[str, ...], list[str]] = {}
+        for act in self.acts:
+            if act.doing == "edit" and act.passed is not False:
+                diffs.setdefault(act.files, []).append(act.diff or "")
+        return [Edits(files, tuple(filter(None, own))) for files, own in diffs.items()]
+
     @property
     def recalls(self) -> list[Event]:
         return [event for event in self.events if isinstance(event.body, Recalled)]
@@ -80,6 +98,7 @@ class Turn:
         texts = [self.prompt, self.answer]
         for act in self.acts:
             texts += [act.command or "", act.error or "", act.output or "", *act.files]
+            texts += [act.diff or ""]
         whole = "\n".join(texts).casefold()
         return all(word.casefold() in whole for word in words)
 

@@ -256,7 +256,7 @@ def _recordable_body(body: Body, kinds: Collection[RecordKind]) -> Body | None:
         case Acted() | Outcome() if "commands" not in kinds:
             return None
         case Acted() if "outputs" not in kinds:
-            return replace(body, output=None, error=None)
+            return replace(body, output=None, error=None, diff=None)
         case SessionTold() if "words" not in kinds:
             return replace(body, said=None)
         case Surfaced() if "commands" not in kinds:

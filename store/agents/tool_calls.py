@@ -2,9 +2,9 @@
 Tool calls: a host's report of one use of a tool, and the action event recorded for it.
 
 Of a tool's output the event keeps a few telling lines: errors, addresses, settings, versions,
-counts. Of an edit it keeps the names that it and the edited file define: a later task that mentions
-one of them is about this file without naming it. All are found by plain patterns over bounded
-input.
+counts. Of an edit it keeps the diff, for people, and the names that it and the edited file define:
+a later task that mentions one of them is about this file without naming it. All are found by plain
+patterns over bounded input.
 """
 
 import re
@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from store.agents import efforts
-from store.agents.json_fields import LONGEST_ID, mapping, objects, output_tail, text
+from store.agents.diffs import diff_text, edit_diff
+from store.agents.json_fields import LONGEST_ID, mapping, output_tail, text
 from store.log.event_kinds import Acted, Doing
 from store.text import frame
 
@@ -25,7 +26,6 @@ SERVER = "mnemolog"  # our MCP server's name in every host, as set by `connect`
 
 MAX_COMMAND = 4_000  # characters
 MAX_FILES = 50
-MAX_CHANGE = 4_000  # of an edit
 _LONGEST_FILE = 1_000
 
 _DOINGS: Mapping[Doing, str] = {
@@ -62,11 +62,6 @@ _FILE_FIELDS = (
 )
 _FILES_FIELDS = ("files", "paths", "file_paths", "filePaths", "edits", "replacements")
 _PATCH_FIELDS = ("input", "patch", "command", "patchText")
-_CHANGE_FIELDS = (
-    *("new_string", "old_string", "newString", "oldString", "content", "file_text", "new_source"),
-    *("new_text", "old_text"),
-    *("input", "patch", "patchText"),
-)
 _EXIT = re.compile(r"(?:Command |Process )?(?:exited with )?(?:exit )?code:? (\d{1,9})\b", re.I)
 _LAST_EXIT = re.compile(r"<shellId: \S+ completed with exit code (\d{1,9})>\s*\Z")  # Copilot's
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
@@ -79,7 +74,7 @@ class ToolUse(msgspec.Struct, frozen=True):
     doing: Doing = "other"
     command: str | None = None  # a shell's command line
     files: tuple[str, ...] = ()  # paths as the host named them
-    change: str = ""  # of an edit: the beginning of the inserted text, and of the replaced text
+    diff: str = ""  # of an edit
     id: str | None = None
     passed: bool | None = None
     output: str = ""  # the end of it
@@ -106,7 +101,7 @@ def tool_use(
         files=tuple(dict.fromkeys(_paths(arguments)))[:MAX_FILES]
         if doing in ("edit", "read")
         else (),
-        change=_change(arguments) if doing == "edit" else "",
+        diff=edit_diff(arguments) if doing == "edit" else "",
         id=id_[:LONGEST_ID] or None,
         passed=passed,
         output=output_tail(output),
@@ -161,14 +156,6 @@ def _command(arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _change(arguments: Mapping[str, Any]) -> str:
-    """Return the text that an edit inserted and removed, cut."""
-    parts = [text(arguments, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
-    for edit in objects(arguments, "edits"):
-        parts += [text(edit, name, most=MAX_CHANGE) for name in _CHANGE_FIELDS]
-    return "\n".join(part for part in parts if part)[:MAX_CHANGE]
-
-
 def _paths(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the paths that a tool was given, in order, cut."""
     if path := text(arguments, *_FILE_FIELDS):
@@ -207,9 +194,10 @@ def action_event(
     line = tool.command or ""
     passed = efforts.command_outcome(line, tool.passed, tool.output)
     has_failed, is_edit = passed is False, tool.doing == "edit"
+    diff = frame.strip(tool.diff) if is_edit and not has_failed else ""
     names: Iterable[str] = ()
     if is_edit and not has_failed:  # the edit's names, then those of the edited files
-        names = chain.from_iterable(map(defined_names, (tool.change, *sources)))
+        names = chain.from_iterable(map(defined_names, (diff_text(diff), *sources)))
     acted = Acted(
         tool=tool.name,
         doing=tool.doing,
@@ -220,6 +208,7 @@ def action_event(
         error=frame.strip(tool.output)[-MAX_ERROR:].strip() or None if has_failed else None,
         output=None if has_failed or is_edit else key_lines(frame.strip(tool.output)) or None,
         names=tuple(dict.fromkeys(names)),
+        diff=diff or None,
     )
     is_telling = tool.doing == "read" and acted.output and any(map(is_settings, files))
     return acted if tool.doing in _KEPT_DOINGS or is_telling else None

@@ -231,12 +231,7 @@ class _Rollout:
         elif kind in ("FileChange", "patch_apply_end"):
             changes = mapping(item, "changes")
             if not turn.has(call):
-                diffs = [
-                    text(change, "unified_diff", "content")
-                    for change in changes.values()
-                    if isinstance(change, dict)
-                ]
-                turn.call(call, "apply_patch", _patch("\n".join(diffs)), at, self.thread)
+                turn.call(call, "apply_patch", _patch(_diff(changes)), at, self.thread)
             turn.edit(call, list(changes))
             has_failed = item.get("success") is False or item.get("status") == "failed"
             turn.end(call, not has_failed, text(item, "stderr", "stdout"))
@@ -287,11 +282,20 @@ def _is_machine(piece: str) -> bool:
     return name.endswith("image") or piece.rstrip().lower().endswith(f"</{name}>")
 
 
+def _diff(changes: Mapping[str, Any]) -> str:
+    """Return a patch of the changes of some files, as an event holds them."""
+    lines: list[str] = []
+    for path, change in changes.items():
+        if isinstance(change, dict):
+            added = text(change, "content").splitlines()
+            diff = text(change, "unified_diff") or "\n".join(f"+{line}" for line in added)
+            lines += [f"*** Update File: {path}", diff]
+    return "\n".join(lines)
+
+
 def _patch(patch: str) -> dict[str, Any]:
-    """Return the files that a patch names, and the lines that it adds and removes."""
-    changed = (line[1:] for line in patch.splitlines() if line[:1] in ("+", "-"))
-    files = [path.strip() for path in _PATCHED.findall(patch)]
-    return {"files": files, "content": "\n".join(changed)}
+    """Return a patch as a tool's input, with all the files that it names: the patch may be cut."""
+    return {"files": [path.strip() for path in _PATCHED.findall(patch)], "patch": patch}
 
 
 def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from pathlib import Path, PureWindowsPath
 
 from msgspec.structs import replace
 
+from store.agents.diffs import TEXTS
 from store.agents.tool_calls import has_passed
 from store.home.instants import MINUTE, SECOND
 from store.home.projects import git_root
@@ -327,8 +328,7 @@ class _Reading:
         words = "\n".join(self.said).strip()
         if lines[0].strip() == "```diff" and not words:  # an edit without its file
             self.said = []
-            added = "\n".join(line[1:] for line in lines[1:-1] if line.startswith("+"))
-            self._step("edit", {}, added or " ", "new_string")
+            self._step("edit", _change(block))
         elif lines[0][3:].strip() in _SHELLS and (
             not words or _NAMED.fullmatch(words.rpartition("<summary>")[2])
         ):
@@ -350,24 +350,24 @@ class _Reading:
         head = block.partition("</summary>")[0]
         deed = _DEED.search(head)
         if kind in ("shell", "bash") or _SHELL.search(name):
-            self._step("bash", arguments, _command(head, arguments), "command")
+            command = _command(head, arguments)
+            self._step("bash", {"command": command}, str(arguments.get("output", "")))
         elif deed or kind in ("write", "read") or _EDITING.search(name):
             is_read = kind == "read" or bool(deed and deed[1] == "Read")
             file = (deed[2] or deed[3]) if deed else ""
             if not file:
                 path = _PATH.search(block)
                 file = path[1] if path else _first(arguments, _PATH_FIELDS)
-            self._step("read" if is_read else "edit", {}, self._place(file), "path")
+            if place := self._place(file):
+                change = {} if is_read else _change(block)
+                self._step("read" if is_read else "edit", {"path": place} | change)
 
-    def _step(
-        self, tool: str, arguments: Mapping[str, object], value: str, field_name: str
-    ) -> None:
-        if not value or self.turn is None:
+    def _step(self, tool: str, arguments: dict[str, str], output: str = "") -> None:
+        if self.turn is None or not any(arguments.values()):
             return
         self.steps += 1
         id_ = f"{self.turn.request.id}:{self.steps}"
-        self.turn.call(id_, tool, {field_name: value}, self.turn.request.at)
-        output = str(arguments.get("output", ""))
+        self.turn.call(id_, tool, arguments, self.turn.request.at)
         self.turn.end(id_, has_passed(output) if tool == "bash" else True, output)
         self.ran = id_ if tool == "bash" else ""
 
@@ -381,6 +381,22 @@ class _Reading:
                 if parts[place] == name:
                     return "/".join(parts[place + 1 :])
         return path
+
+
+def _change(block: str) -> dict[str, str]:
+    """Return what an edit changed: the diffs in its block, or the texts among its arguments."""
+    fences = f"\n{block}".split("\n```diff\n")[1:]
+    hunks = (fence.partition("\n```")[0].splitlines() for fence in fences)
+    # a mark is followed by a space, also where the line has none
+    lines = [
+        line if line.startswith("@@") else line[:1] + line[2:]
+        for hunk in hunks
+        for line in ([] if hunk[:1] and hunk[0].startswith("@@") else ["@@"]) + hunk
+    ]
+    if lines:
+        return {"diff": html.unescape("\n".join(lines))}
+    arguments = _arguments(block)
+    return {name: html.unescape(str(arguments[name])) for name in TEXTS if arguments.get(name)}
 
 
 def _first(arguments: Mapping[str, object], names: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from store.agents.diffs import MAX_ARGUMENT
 from store.agents.json_fields import output_tail
 from store.agents.tool_calls import ToolUse, defined_names, tool_use
 from store.home.instants import LATEST, micros
@@ -23,7 +24,6 @@ from store.text import frame
 
 MAX_STEPS = 2_000  # of one turn; later ones are left out
 MAX_SAID = 8_000  # characters of the closing words
-_LONGEST_INPUT = 4_000  # characters of a text that a tool was given
 _MAX_ITEMS = 50  # of a list that a tool was given
 
 
@@ -163,7 +163,7 @@ class OpenTurn:
 def _short(value: object, depth: int = 3) -> object:
     """Return a tool's input, its long texts cut."""
     if isinstance(value, str):
-        return value[:_LONGEST_INPUT]
+        return value[:MAX_ARGUMENT]
     if isinstance(value, dict) and depth:
         items = list(value.items())[:_MAX_ITEMS]
         return {name: _short(item, depth - 1) for name, item in items}

@@ -62,7 +62,7 @@ class Acted(Body, frozen=True, kw_only=True):
     """The agent used a tool. `passed` is None if the host does not report it.
 
     `output` holds the significant lines of the tool's output; `names` the definitions in the edited
-    files.
+    files; `diff` the lines that an edit added and removed, as in a unified diff.
     """
 
     tool: Name
@@ -74,6 +74,7 @@ class Acted(Body, frozen=True, kw_only=True):
     error: str | None = None
     output: str | None = None
     names: tuple[Tag, ...] = ()
+    diff: str | None = None
 
 
 class SessionTold(Body, frozen=True, kw_only=True):

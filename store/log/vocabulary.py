@@ -19,6 +19,7 @@ from store.log.events import KINDS, Event, decode
 # programs too. An example, for a word that memories' kinds would gain:
 #     "recorded": (lambda body: body.kind == "hunch",),
 ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {
+    "action": (lambda body: body.diff is not None,),
     "planned": (lambda body: body.job == "bulk",),
     "session": (lambda body: body.drawn is not None,),
 }
