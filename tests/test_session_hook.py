@@ -259,6 +259,33 @@ def test_no_part_of_a_quoted_text_is_a_command_of_the_project(session: Session, 
     assert "Commands that worked" not in session.start()
 
 
+@pytest.mark.parametrize(
+    ("sessions", "told"),
+    [
+        # the tests, not those of one file
+        ([["bun test"], ["bun test src/a.test.ts"]], "bun test"),
+        ([["bun test src/a.test.ts"], ["bun test", "bun test src/b.test.ts"]], "bun test"),
+        # of two in the newest session the one of the sessions before
+        ([["pytest -q"], ["pytest -q", "pytest tests/test_a.py"]], "pytest -q"),
+        # a project that changed is told the new one at once
+        ([["npm test"], ["npm test"], ["npm test"], ["pnpm test"]], "pnpm test"),
+        ([["pytest a.py"], ["pytest b.py"]], "pytest b.py"),
+        ([["pytest -q"], ["pytest -qx a.py"]], "pytest -qx a.py"),
+    ],
+)
+def test_of_commands_for_one_purpose_the_one_that_sessions_have_in_common_is_told(
+    session: Session, sessions: list[list[str]], told: str
+):
+    for number, lines in enumerate(sessions):
+        session.name = f"s{number}"
+        session.ask(f"mend report {number}")
+        for command in lines:
+            session.use(doing="run", command=command, passed=True, output="3 passed")
+        session.stop("It is mended.")
+    session.name = "new"
+    assert {"test": told} in notes(session.start())
+
+
 def test_a_command_is_told_without_where_its_errors_went(session: Session):
     session.ask("does it compile")
     session.use(doing="run", command="mix compile 2>&1 | tail -5", passed=True, output="ok")

@@ -10,7 +10,7 @@ A project without memories has no brief.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import structs
 from msgspec.structs import replace
@@ -355,10 +355,12 @@ def commands(
     """Yield the commands that passed last in `episodes` (newest first), by effort; turns in
     `without` and efforts in `but` are left out.
 
-    A script that the same session wrote is not the project's, nor is a file without a folder that
-    it checked: a later session that runs it without writing it shows that it stayed.
+    Of the commands of a session the one that the sessions before ran too, or began theirs with: the
+    tests, not those of one file. A script that the same session wrote is not the project's, nor is
+    a file without a folder that it checked: a later session that runs it without writing it shows
+    that it stayed.
     """
-    command_for: dict[str, str] = {}
+    ran: dict[str, dict[str | None, list[str]]] = {effort: {} for effort in _EFFORTS}
     written: dict[str | None, set[str]] = {}
     for episode in episodes:
         written.setdefault(episode.session, set()).update(_written_files(episode))
@@ -374,11 +376,31 @@ def commands(
                     continue
                 scripts = {_file_name(form[0]) for call in calls(part) for form in call.forms}
                 if not (scripts | _loose_files(part)) & written[episode.session]:
-                    command_for.setdefault(effort, part)
-        if len(command_for) == len(_EFFORTS):
+                    ran[effort].setdefault(episode.session, []).append(part)
+        if all(len(sessions) >= _SESSIONS for sessions in ran.values()):
             break
+    command_for = {
+        effort: _usual([*sessions.values()][:_SESSIONS])
+        for effort, sessions in ran.items()
+        if sessions
+    }
     if command_for:
         yield dict(command_for)
+
+
+def _usual(sessions: Sequence[Sequence[str]]) -> str:
+    """Return the command that the newest session ran, of several the one that the session before it
+    ran too, and so on. A session that ran `pytest -q a.py` ran `pytest -q`, if any ran that alone.
+
+    Sessions and the commands of each are given newest first.
+    """
+    words = [[command.split() for command in dict.fromkeys(session)] for session in sessions]
+
+    def missing(command: str) -> list[bool]:
+        own = command.split()
+        return [all(other[: len(own)] != own for other in session) for session in words]
+
+    return min(dict.fromkeys(chain.from_iterable(sessions)), key=missing)
 
 
 def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[Note]:

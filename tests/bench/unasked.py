@@ -7,6 +7,9 @@ Each life is lived through the hooks, session by session, and built every few se
 the rules of tests/data/deeds is stated in it and its deed is begun in another session: how many of
 these rules are told, though they stand among the statements of a real life.
 
+Of the commands that a brief tells for tests, builds, checks and deployments, those are right that
+the session then ran; those for purposes it did not have are left out.
+
 Of the turns told to the life's own prompts, `tests/data/lives/told.tsv` has the grades that readers
 gave to some, by the digests of prompt and turn: useful to somebody who has to do what the prompt
 asks, about the same subject but of no use, beside the point, or misleading. A grade is of the note
@@ -16,10 +19,11 @@ that readers saw; today's note on the same turn may differ. `--show` prints what
 
 import argparse
 import csv
+import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +36,7 @@ from lives import DATA, digest, read_labels  # noqa: E402
 from ordinary import DEEDS  # noqa: E402
 
 from serve.recall.context_block import short_id  # noqa: E402
+from store.agents import efforts  # noqa: E402
 from store.agents.tool_calls import ToolUse  # noqa: E402
 from store.derived.claim_links import NAMES  # noqa: E402
 from store.derived.state import STATE_PROJECTION  # noqa: E402
@@ -49,6 +54,7 @@ BETWEEN = 4  # sessions between two builds
 MOST_TURNS = 15  # of a session
 MOST_STEPS = 60  # of a turn
 MOST_PROMPT = 6_000  # characters that a grade names a prompt by
+_AND = re.compile(r"\s*(?:2>&1)?\s*(?:&&|;|\||$)\s*")
 
 
 @dataclass
@@ -63,6 +69,8 @@ class Told:
     warned: int = 0  # of them, with notes before the tool
     rules: int = 0
     rules_told: int = 0
+    commands: int = 0  # told at a session's start, for a purpose that it had
+    commands_run: int = 0
     grades: Counter[str] = field(default_factory=Counter)  # of the turns told; "" if not graded
 
     def line(self, name: str) -> str:
@@ -71,6 +79,7 @@ class Told:
             f"{name:32} {self.sessions:8} {self.prompts:7} {self.spoken_to / self.prompts:6.2f} "
             f"{self.bytes // self.prompts:6} {self.deeds:6} {self.warned:5} "
             f"{f'{self.rules_told} of {self.rules}':>9} "
+            f"{f'{self.commands_run} of {self.commands}':>10} "
             f"{useful:>10} {self.grades['misleading']:10} {self.grades['']:8}"
         )
 
@@ -90,9 +99,10 @@ def live(
             told.sessions += 1
             life.name = f"{number}"
             life.at = max(life.at, turns[0].request.at)
-            life.start()
+            brief = life.start()
             for turn in turns[:MOST_TURNS]:
                 live_turn(life, turn, told, grades, show=show)
+            count_commands(brief, turns[:MOST_TURNS], told)
             life.tell("session_end")
             if told.sessions % BETWEEN == 0:
                 build(life)
@@ -128,6 +138,18 @@ def live_turn(
                 print(f"{life.name}: {step.tool.command or step.tool.files}\n{advice}")
         life.tell("after_tool", tool=step.tool)
     life.stop(turn.closing.text if turn.closing else "")
+
+
+def count_commands(brief: str, turns: Sequence[Turn], told: Told) -> None:
+    ran: dict[str | None, set[str]] = {}
+    for step in (step for turn in turns for step in turn.steps):
+        for command in _AND.split(step.tool.command or ""):
+            if step.tool.passed is not False:
+                ran.setdefault(efforts.effort(command), set()).add(command)
+    for note in notes(brief):
+        for effort in ran.keys() & note.keys() & {"test", "build", "lint", "deploy"}:
+            told.commands += 1
+            told.commands_run += note[effort] in ran[effort]
 
 
 def turns_in(life: Session, block: str) -> Iterator[str]:
@@ -186,8 +208,8 @@ def main() -> None:
     parser.add_argument("--changes", action="store_true", help="print what counts as replaced")
     args = parser.parse_args()
     print(
-        f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules     useful misleading "
-        "ungraded"
+        f"{'life':32} sessions prompts spoken  bytes  deeds  told     rules   commands     useful "
+        "misleading ungraded"
     )
     grades = read_labels(DATA / "told.tsv")
     for folder in args.folders:
