@@ -257,6 +257,39 @@ def test_an_edit_that_an_old_export_shows_without_its_file_is_one(
     assert "tax_rate()" in first.result  # a diff in an answer is part of the answer
 
 
+NEWS = (
+    "<timestamp>Monday, Jul 13, 2026, 9:35 PM (UTC+2)</timestamp>\n<system_notification>\nThe task "
+    "has finished.\n</system_notification>\n<user_query>Briefly inform the user.</user_query>"
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "typed"),
+    [
+        (
+            "Implement the plan as specified, it is attached for your reference. Do NOT edit the "
+            "plan file itself.\n\nTo-do's from the plan have already been created. Do not create "
+            "them again. Mark them as in_progress as you work, starting with the first one. Don't "
+            "stop until you have completed all the to-dos.",
+            "Implement the plan as specified",
+        ),
+        (
+            "We get this error: No rate.\n\nHow can I resolve this? If you propose a fix, please "
+            "make it concise.",
+            "We get this error: No rate.\n\nHow can I resolve this?",
+        ),
+        ("make it concise. Do NOT edit the plan", "make it concise. Do NOT edit the plan"),
+        (NEWS, None),
+    ],
+)
+def test_what_a_button_adds_to_a_request_is_not_the_users(
+    log: EventLog, history: Path, written: str, typed: str | None
+) -> None:
+    write(history, old=OLD.replace("which rate is it now?", written))
+    imported(log, "specstory", history)
+    assert [turn.content for turn in episodes(log)][1:] == ([typed] if typed else [])
+
+
 def test_a_button_that_was_pressed_is_no_request(log: EventLog, history: Path) -> None:
     pressed = '@agent Continue: "Continue to iterate?"'
     write(history, old=OLD.replace("which rate is it now?", pressed))

@@ -37,6 +37,7 @@ from store.importers.transcript_turn import (
     Turn,
     human_text,
     parse_instant,
+    unwrapped,
 )
 
 FOLDER = Path(".specstory", "history")
@@ -283,12 +284,13 @@ class _Reading:
 
     def _ask(self, spoken: list[str], at: int) -> None:
         request = "\n".join(spoken).strip().removesuffix("---")
-        request = human_text(html.unescape(request))
+        whole = unwrapped(html.unescape(request))
+        request = human_text(whole)
         if not request or _PRESSED.fullmatch(request):  # what follows is still of the same turn
             return
         self._close()
         self.at = max(at, self.at + SECOND)
-        key = _key(request)
+        key = _key(whole)
         self.asked[key] += 1
         statement = Said(request, f"{key}:{self.asked[key]}", self.at)
         self.turn, self.steps = OpenTurn("", self.cwd, None, statement), 0

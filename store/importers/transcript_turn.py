@@ -223,10 +223,30 @@ _EDITOR = re.compile(
     r"^## My request for Codex:[ \t]*",
     re.DOTALL | re.MULTILINE,
 )
+# Cursor's news of a task that ended, with a request of its own below
+_NOTIFIED = re.compile(r"\A(?:<timestamp>[^<]*</timestamp>\s*)?<system_notification>")
+# what buttons of Cursor and of VS Code add to the request that they are
+_BUTTONS = re.compile(
+    r", it is attached for your reference\. Do NOT edit the plan file itself\."
+    r"|\s?To-do's from the plan have already been created[.,] [Dd]o not create them again\."
+    r"(?: Mark them as in_progress as you work, starting with the first one\.)?"
+    r"(?: Don't stop until you have completed all the to-dos\.)?"
+    r"|(?<=^How can I resolve this\?) If you propose a fix, please make it concise\.",
+    re.MULTILINE,
+)
 
 
 def human_text(text: str) -> str:
-    """Return the part of a prompt that a person typed; empty if a machine wrote all of it."""
+    """Return the part of a prompt that a person typed, or that a button says for them; empty if a
+    machine wrote all of it.
+    """
+    return _BUTTONS.sub("", unwrapped(text)).strip()
+
+
+def unwrapped(text: str) -> str:
+    """Return a prompt without what hosts write around it; empty if a machine wrote all of it."""
+    if _NOTIFIED.match(text):
+        return ""
     text = _REMEMBER.sub("", _TAGGED.sub("", text)).strip()
     text = _EDITOR.sub("", _APPENDED.sub("", text)).strip()
     while marker := _MARKER.match(text):
