@@ -134,6 +134,11 @@ def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str
             ["Done.", "- the margins"],
         ),
         ("**Cause** of what you saw yesterday:", ["**Cause** of what you saw yesterday:"]),
+        (
+            "Status:\n\n| Phase | State | By |\n|--|:-:|--|\n| 7 | not merged | |\n| 8 | x | Ada |",
+            ["7: not merged", "8: x, Ada"],
+        ),
+        ("| it ends in a bar\n||\nDone.", ["it ends in a bar", "Done."]),
     ],
 )
 def test_reports_are_what_an_answer_tells_a_later_reader(text: str, told: list[str]):

@@ -225,6 +225,7 @@ def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session)
             'eval "$(tool shellenv)"',
             "$json = Get-Content report.json",
             f"make part{number} FAST=1",
+            "ls reports | xargs touch -c | awk '{print $2}'",
         ):
             session.use(doing="run", command=command, passed=True, output="done")
         session.use(doing="run", command="make broken NOW=1", passed=False, output="E 1")
@@ -292,6 +293,48 @@ def test_a_command_is_told_without_where_its_errors_went(session: Session):
     session.stop("It compiles.")
     session.name = "s2"
     assert {"build": "mix compile"} in notes(session.start())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Fixed. The public API remains unchanged, and no remaining uses are left.",
+        "What to do now: restart the server. It allows you to do that from the page.",
+        "If the cache is not yet warm, the first call takes longer.",
+        "Completed the remaining steps of the plan. All todo items are done.",
+        "Open: http://localhost:8501",
+        "Here is what still needs to be done:",
+        "- No hay ramas pendientes",
+    ],
+)
+def test_what_only_sounds_open_is_no_open_end(session: Session, said: str):
+    turn(session, "first", "move the tiles", said)
+    turn(session, "second", "name the tiles", "Named.")
+    session.name = "new"
+    assert "Left open before that:" not in session.start()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Step 7 is still to be written.",
+        "The next step is to wire the importer.",
+        "Remaining: the cookie banner.",
+        "Phase 2 (the scraper) is not started.",
+        "Queda pedir el permiso en Android 13.",
+        "Falta por probar el importador.",
+        "Die Umlaute sind noch offen.",
+        "还没有实现评论接口。",
+    ],
+)
+def test_a_turn_that_left_something_open_is_told_with_it(session: Session, end: str):
+    done = " ".join(
+        f"The tiles of part {number} are moved, and their tests pass." for number in range(9)
+    )
+    turn(session, "first", "move the tiles", f"{done}\n\n{end}")
+    turn(session, "second", "name the tiles", "Named.")
+    session.name = "new"
+    assert end in session.start()
 
 
 def test_what_was_left_open_is_told_after_many_sessions_that_left_nothing(session: Session):

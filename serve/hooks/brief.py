@@ -33,7 +33,7 @@ from store.memories.memory import OPEN, Memory
 from store.plans.lesson_proposals import ACCEPTED
 from store.text import tokenizer
 from store.text.claims import tells_of_past
-from store.text.excerpt import one_line
+from store.text.excerpt import one_line, reports
 from store.text.hazards import hazard
 from store.text.text_features import MAY_RULE
 
@@ -53,13 +53,27 @@ _FURTHER = 1_000  # episodes, for facts that the newest do not have
 _WENT_WRONG = 8  # turns in which a command failed
 _LATEST = 12  # turns of a session
 _WORKED = 3  # turns that edited, of a session of substance
+# what a sentence says is still to be done; "remains unchanged" and "what to do" are none
 _LEFT_OPEN = re.compile(
-    r"\bopen:|\b(?:still open|left to|to[- ]do|(?-i:TODO)|not (?:yet|started|begun)"
-    r"|next (?:is|would|up|step)|still to be|remain(?:s|ing)|is (?:the )?next|half[- ]done"
-    r"|unfinished|offen|noch nicht|fehlt|fehlen|ausstehend|reste(?:nt)?|pas encore"
-    r"|quedan?|falta[mn]?|pendientes?|a medias|pendente|manca(?:no)?|da fare|nog niet|осталось"
-    r"|не готов)\b"
-    r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
+    r"\bopen:(?!\W*https?:|[\s*]*[`/])|\bleft (?:to do|open)\b|\bnot (?:yet|started|begun)\b"
+    r"|(?-i:\bTODOs?):"
+    r"|\bnext(?: up)?(?: step)? (?:is|would be|will be|are)\b|\bnext(?: up)?:|\bis (?:the )?next\b"
+    r"|\bhalf[- ]done|\bunfinished|\bremain(?:s|ing)\W* (?:to be|open|work|tasks?|steps?|items?)\b"
+    r"|\bstill (?:open|to (?:be|do)|missing|needs?|needed|ha(?:s|ve) to|fail(?:s|ing)?)\b"
+    r"|\bremain(?:s|ing)\W*:|\boffen|\bnoch (?:nicht|zu)\b|\bes fehl(?:t|en)\b"
+    r"|\bfehl(?:t|en) noch\b|\baussteh(?:t|en)|\breste(?:nt)? (?:à|encore)\b|\bpas encore\b"
+    r"|\b(?:queda|falta)[mn]? (?:por|sin|\w{1,20}[aei]r)\b"
+    r"|\b(?:queda|falta)[mn]? \w{0,9} ?pendientes?\b|\bpendientes? (?:de|por)\b"
+    r"|\ba medias\b|\bpendente|\bmanca(?:no)? (?:ancora|da)\b|\bda fare\b|\bnog niet\b"
+    r"|осталось|не готов|未完了|残(?:り|タスク|作業)|まだ(?:未|実装|完了|対応|でき)"
+    r"|[还還][没沒](?:有)?(?:实现|完成|做|修|改|开始)|尚未|待办|待完成|未完成|剩下|아직|남은",
+    re.IGNORECASE,
+)
+_NONE_OPEN = re.compile(
+    r"^\W*(?:if|when|once|unless|wenn|falls|si|se|cuando|quand|如果|もし|만약)\b"
+    r"|\bno (?:\w+ )?(?:remaining|open|unfinished)\b|\bremaining \w+ (?:are|is) done\b"
+    r"|\b(?:completed|finished|fixed|moved|updated) (?:the |all |any )*remaining\b"
+    r"|\b(?:sin|no hay) .{0,40}pendientes\b|已完成|すべて完了",
     re.IGNORECASE,
 )
 _SESSIONS = 10  # searched for common files and commands
@@ -72,6 +86,7 @@ _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 # a command of a line, up to an unquoted `;`, `&&` or bar
 _COMMAND = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^;&|\\]|(?<!&)&(?!&)|\\)+""")
+_ELSEWHERE = re.compile(r"(?<!\s)(?:\s*2>(?:&1|\s?/dev/null))+$")
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
 _SAME = 0.5  # of the words of two statements: with more in common, they say the same
 _FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
@@ -249,7 +264,16 @@ def _commands_run(episode: Memory) -> Iterator[tuple[str, str]]:
 
 
 def _leaves_open(turn: Memory) -> bool:
-    return _LEFT_OPEN.search(turn.result or "") is not None
+    return any(_open_ends(turn))
+
+
+def _open_ends(turn: Memory) -> Iterator[str]:
+    """Yield the sentences in which the agent said what is still to be done."""
+    if turn.result and _LEFT_OPEN.search(turn.result):
+        for sentence in reports(turn.result):
+            says_more = not sentence.rstrip("*_ ").endswith(":")
+            if says_more and _LEFT_OPEN.search(sentence) and not _NONE_OPEN.search(sentence):
+                yield sentence
 
 
 def standing_parts(
@@ -447,19 +471,24 @@ def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
     for line, outcome in _commands_run(episode):
         if outcome.startswith("failed"):
             continue
-        for command in _parts(line):
+        for command in _parts(line, are_fed=False):
             words = command.split()
             is_usual = len(words) > 1 and words[0] not in _GOES and words[1] not in _INLINE
             if is_usual and not efforts.assigns(words) and not efforts.only_looks(command):
                 yield _first_words(command), (one_line(command, _LONGEST_USUAL), line)
 
 
-def _parts(line: str) -> Iterator[str]:
-    """Yield the commands of a line, up to the first whose quoted text was cut off."""
-    for part in map(str.strip, _COMMAND.findall(line)):
+def _parts(line: str, *, are_fed: bool = True) -> Iterator[str]:
+    """Yield the commands of a line, up to the first whose quoted text was cut off; those that read
+    another's output (`awk`, `xargs kill`) only if they `are_fed`.
+    """
+    for match in _COMMAND.finditer(line):
+        part, start = match[0].strip(), match.start()
         if part.count('"') % 2 or part.count("'") % 2:
             return
-        yield part.removesuffix("2>&1").rstrip()
+        before = line[max(0, start - 2) : start]
+        if are_fed or before == "||" or not before.endswith("|"):
+            yield _ELSEWHERE.sub("", part)
 
 
 def _written_files(episode: Memory) -> Iterator[str]:
@@ -512,7 +541,13 @@ def _without_outdated(view: View, memory: Memory) -> Memory:
 
 
 def _turn(view: View, memory: Memory, conditions: Filter) -> Note:
+    """Return a turn as a line of a block, with at least one of its open ends."""
     payload = _short(view, memory, conditions, LONGEST_TURN)
+    open_ends = list(_open_ends(memory))
+    if open_ends and not any(end in payload.get("agent_said", "") for end in open_ends):
+        others = (part for part in reports(memory.result or "") if part not in open_ends)
+        memory = structs.replace(memory, result="\n".join([*open_ends, *others]))
+        payload = _short(view, memory, conditions, LONGEST_TURN)
     payload.pop("tool_output", None)
     return payload
 
