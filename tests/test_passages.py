@@ -83,6 +83,8 @@ def test_a_passage_is_whole_where_it_fits_and_its_beginning_where_nothing_tells(
     assert passage(text, 100, about("Two")) == text
     assert passage(text, 20, about("nothing")).startswith("One is here.")
     assert passage(text, 24, about("three")) == "... three is away."
+    long = "The first line of a log. " + "three " * 20 + ". ..."  # its one telling part is too long
+    assert passage(long, 30, about("three")) == "The first line of a log. ..."
 
 
 def test_the_most_relevant_lines_are_kept_in_order():
@@ -138,6 +140,8 @@ def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str
             "Status:\n\n| Phase | State | By |\n|--|:-:|--|\n| 7 | not merged | |\n| 8 | x | Ada |",
             ["7: not merged", "8: x, Ada"],
         ),
+        ("**1. Types**\n**12. Tests** pass.", ["**1. Types**", "**12. Tests** pass."]),
+        ("10. It is fixed.\n11.\n\U0001f389", ["10. It is fixed."]),
         ("| it ends in a bar\n||\nDone.", ["it ends in a bar", "Done."]),
     ],
 )

@@ -13,8 +13,10 @@ _LEAST = 0.2  # of the limit, to be filled by a text cut after a sentence
 _SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s*[-*#|])")
 # not after the number of a list's item
 _CLAUSE_END = re.compile(
-    r"(?<=[.!?;])(?<!^\d\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[\u3002\uff01\uff1f])"
+    r"(?<=[.!?;])(?<!^\d\.)(?<!^\d\d\.)(?<![\s*]\d\.)(?<![\s*]\d\d\.)\s+"
+    r"|(?<=[\u3002\uff01\uff1f])"
 )
+_LETTER = re.compile(r"[^\W\d_]")
 _FENCED = re.compile(
     r"^[ \t]*(```|~~~)([^\n]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
@@ -129,7 +131,8 @@ def _reports(part: str) -> bool:
     end = part.rstrip(_ENDING)
     is_bold = part.startswith("**") and part.find("**", 2) >= len(end)  # all of it
     is_title = end.endswith(":") and (is_bold or len(part.split()) <= _LONGEST_TITLE)
-    return not (is_title or end.endswith(("?", "\uff1f")) or _NARRATES.match(part))
+    is_question = end.endswith(("?", "\uff1f"))
+    return bool(_LETTER.search(end)) and not (is_title or is_question or _NARRATES.match(part))
 
 
 def _short_code(code: re.Match[str]) -> str:
@@ -168,7 +171,7 @@ def passage(text: str, limit: int, score: Score) -> str:
         return one_line(text, limit)
     room, chosen = limit, set[int]()
     for place in sorted(range(len(parts)), key=lambda at: (-scores[at], at)):
-        if len(parts[place]) + len(MORE) <= room:
+        if len(parts[place]) + len(MORE) <= room and _LETTER.search(parts[place]):
             chosen.add(place)
             room -= len(parts[place]) + len(MORE)
     if not chosen:
