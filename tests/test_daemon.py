@@ -264,3 +264,17 @@ def test_its_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.M
     assert path.stat().st_size < 1_100
     assert path.read_text().endswith("line 499\n")
     assert "line 0\n" not in (tmp_path / "server.log.1").read_text() + path.read_text()
+
+
+def test_arguments_are_refused_with_the_command_that_was_meant(tmp_path: Path):
+    ran = subprocess.run(
+        [sys.executable, "-P", "-m", "serve", "import", "git", "."],
+        env=os.environ | {"MNEMOLOG_HOME": str(tmp_path)},
+        cwd=Path(__main__.__file__).parents[1],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 2 and "run `mnemolog import`" in ran.stderr
+    assert not list(tmp_path.iterdir())

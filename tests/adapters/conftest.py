@@ -23,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     output = home.with_name("output.txt")
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [PYTHON, "-P", "-m", "serve", "serve", "--port", "0"],
+            [PYTHON, "-P", "-m", "serve"],
             cwd=ROOT,
             env=os.environ | {"MNEMOLOG_HOME": str(home)},
             stdout=file,
