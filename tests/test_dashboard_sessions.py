@@ -86,9 +86,9 @@ def test_a_commands_failure_is_shown_with_what_it_wrote_and_how_it_ended(owner, 
 
 def test_an_edit_is_shown_with_the_lines_that_it_added_and_removed(owner, log):
     edit = Acted(
-        tool="Edit", doing="edit", files=("shop/cookies.py",), diff="-age = 1\n+age = '<b>'\n+x"
+        tool="Edit", doing="edit", files=("shop/cookies.py",), diff="- age = 1\n+ age = '<b>'\n+ x"
     )
-    again = Acted(tool="Edit", doing="edit", files=("shop/cookies.py",), diff="+y = 'harbour'")
+    again = Acted(tool="Edit", doing="edit", files=("shop/cookies.py",), diff="+ y = 'harbour'")
     failed = Acted(tool="Edit", doing="edit", files=("b.py",), passed=False)
     tell(log, Prompted(prompt="set the age"), edit, again, failed, told("Done."))
     page = owner.get(PAGE).text

@@ -98,7 +98,7 @@ def test_a_patch_names_its_files():
     for field in ("input", "command"):
         tool = tool_use("apply_patch", {field: patch})
         assert (tool.doing, tool.files) == ("edit", ("a/b.py", "c.py"))
-        assert tool.diff.splitlines()[1:4] == ["@@", "-x", "+y"]
+        assert tool.diff.splitlines()[1:4] == ["@@", "- x", "+ y"]
 
 
 def test_a_command_in_words_is_one_line():

@@ -251,7 +251,7 @@ def test_an_edit_that_an_old_export_shows_without_its_file_is_one(
         ("run", (), ()),
         ("edit", (), ("tax_rate",)),
     ]
-    assert deeds[1].diff == "-RATE = 16\n+def tax_rate():\n+    return 19"
+    assert deeds[1].diff == "- RATE = 16\n+ def tax_rate():\n+     return 19"
     first = episodes(log)[0]
     assert first.result is not None and first.result.startswith("Call it like this:")
     assert "tax_rate()" in first.result  # a diff in an answer is part of the answer

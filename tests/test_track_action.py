@@ -60,7 +60,7 @@ def test_an_edit_is_kept_with_its_diff_and_the_names_in_it(agent: Agent):
     old, new = "def rate():\n    return 16", "def rate():\n    return 19\n\ndef tax():\n    pass"
     agent.uses("Edit", {"file_path": "a.py", "old_string": old, "new_string": new})
     (act,) = acted(agent)
-    assert act.diff.splitlines()[:3] == [" def rate():", "-    return 16", "+    return 19"]
+    assert act.diff.splitlines()[:3] == ["  def rate():", "-     return 16", "+     return 19"]
     assert set(act.names) == {"rate", "tax"}
 
 
@@ -69,6 +69,14 @@ def test_a_secret_in_an_edit_is_not_kept(agent: Agent):
     agent.uses("Write", {"file_path": ".env", "content": f"AWS_SECRET_ACCESS_KEY={key}\nPORT=1"})
     (act,) = acted(agent)
     assert "PORT=1" in act.diff and "wJalrXUtnFEMI" not in str(agent.events())
+
+
+@pytest.mark.parametrize("field", ["content", "patch"])
+def test_a_token_on_a_line_of_its_own_in_an_edit_is_not_kept(agent: Agent, field: str):
+    token = "Mxiws1qqI5DH57NT1zeueL/8CgYRGAAUwvwWvE/J5+ZMiaBzvO0opBgPPOUTI"
+    text = token if field == "content" else f"*** Begin Patch\n*** Add File: t\n+{token}\n-{token}"
+    agent.uses("apply_patch", {"file_path": "t", field: text})
+    assert len(acted(agent)) == 1 and token not in str(agent.events())
 
 
 def test_a_file_is_kept_by_its_place_in_the_project(agent: Agent, tmp_path: Path):

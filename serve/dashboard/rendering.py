@@ -165,7 +165,7 @@ def signed_lines(diff: str) -> list[tuple[Sign, str]]:
     lines = clean(diff).splitlines()
     # the others divide hunks, name a file or say that there is more
     return [
-        (signs[line[0]], line[1:]) if line[:1] in signs else ("left", "…" if line == "@@" else line)
+        (signs[line[0]], line[2:]) if line[:1] in signs else ("left", "…" if line == "@@" else line)
         for line in lines
     ]
 

@@ -1,6 +1,8 @@
 """
 Diffs of edits: what an edit added and removed, as lines of a unified diff, from the arguments that
 hosts give to their editing tools.
+
+A space follows each mark: what looks for secrets takes "+" and "-" for a part of a token.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +21,7 @@ _WHOLE = ("content", "file_text", "new_source")
 TEXTS = (*_REMOVED, *_ADDED, *_WHOLE)  # the arguments that hold an edit's texts
 _PATCHES = ("diff", "input", "patch", "patchText", "command")
 _BEGIN, _END, _FILE = "*** Begin Patch", "*** End Patch", "*** "
+_MARKS = ("+", "-", " ", "")  # an empty line is one of context
 _MAX_HUNKS = 50
 
 
@@ -47,7 +50,8 @@ def _patch_lines(lines: Sequence[str]) -> list[str]:
     patch = list(takewhile(lambda line: line != _END, lines[begin:]))
     files = [line for line in patch if line.startswith(_FILE)]
     patch = patch if len(files) > 1 else [line for line in patch if line not in files]
-    return patch[1:] if patch[:1] == ["@@"] else patch
+    patch = patch[1:] if patch[:1] == ["@@"] else patch
+    return [f"{line[:1] or ' '} {line[1:]}" if line[:1] in _MARKS else line for line in patch]
 
 
 def _cut(lines: Iterable[str]) -> str:
@@ -65,8 +69,8 @@ def _cut(lines: Iterable[str]) -> str:
 def diff_text(diff: str) -> str:
     """Return the text of a diff's lines without their marks, the added lines first."""
     lines = diff.splitlines()
-    added = [line[1:] for line in lines if line.startswith("+")]
-    return "\n".join([*added, *(line[1:] for line in lines if line.startswith(("-", " ")))])
+    added = [line[2:] for line in lines if line.startswith("+")]
+    return "\n".join([*added, *(line[2:] for line in lines if line.startswith(("-", " ")))])
 
 
 def _hunk(edit: Mapping[str, Any]) -> list[str]:
@@ -76,10 +80,10 @@ def _hunk(edit: Mapping[str, Any]) -> list[str]:
     last = _equal(old[first:][::-1], new[first:][::-1])
     end = len(old) - last
     return [
-        *(f" {line}" for line in old[:first]),
-        *(f"-{line}" for line in old[first:end]),
-        *(f"+{line}" for line in new[first : len(new) - last]),
-        *(f" {line}" for line in old[end:]),
+        *(f"  {line}" for line in old[:first]),
+        *(f"- {line}" for line in old[first:end]),
+        *(f"+ {line}" for line in new[first : len(new) - last]),
+        *(f"  {line}" for line in old[end:]),
     ]
 
 
