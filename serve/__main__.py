@@ -43,12 +43,6 @@ class BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]
 
 def main() -> None:
     """Serve the home that the environment names; messages go to its `server.log`."""
-    if sys.argv[1:]:
-        print(
-            f"error: `python -m serve` takes no arguments: run `mnemolog {sys.argv[1]}`",
-            file=sys.stderr,
-        )
-        sys.exit(2)
     gc.disable()  # imported objects stay; the server turns it on when it is ready
     share_one_heap()
     from serve.app import create_app
@@ -76,4 +70,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(
+            f"error: `python -m serve` takes no arguments: run `mnemolog {sys.argv[1]}`",
+            file=sys.stderr,
+        )
+        sys.exit(2)
     main()
