@@ -86,7 +86,7 @@ _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 # a command of a line, up to an unquoted `;`, `&&` or bar
 _COMMAND = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^;&|\\]|(?<!&)&(?!&)|\\)+""")
-_ELSEWHERE = re.compile(r"(?<!\s)(?:\s*2>(?:&1|\s?/dev/null))+$")
+_ELSEWHERE = ("2>&1", "2>/dev/null", "2> /dev/null")  # at the end of a command
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
 _SAME = 0.5  # of the words of two statements: with more in common, they say the same
 _FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
@@ -488,7 +488,9 @@ def _parts(line: str, *, are_fed: bool = True) -> Iterator[str]:
             return
         before = line[max(0, start - 2) : start]
         if are_fed or before == "||" or not before.endswith("|"):
-            yield _ELSEWHERE.sub("", part)
+            for end in _ELSEWHERE:
+                part = part.removesuffix(end).rstrip()
+            yield part
 
 
 def _written_files(episode: Memory) -> Iterator[str]:
