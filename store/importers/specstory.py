@@ -35,9 +35,9 @@ from store.importers.transcript_turn import (
     Skip,
     Transcript,
     Turn,
-    human_text,
     parse_instant,
     unwrapped,
+    without_buttons,
 )
 
 FOLDER = Path(".specstory", "history")
@@ -285,7 +285,7 @@ class _Reading:
     def _ask(self, spoken: list[str], at: int) -> None:
         request = "\n".join(spoken).strip().removesuffix("---")
         whole = unwrapped(html.unescape(request))
-        request = human_text(whole)
+        request = without_buttons(whole)
         if not request or _PRESSED.fullmatch(request):  # what follows is still of the same turn
             return
         self._close()

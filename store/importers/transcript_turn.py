@@ -240,7 +240,12 @@ def human_text(text: str) -> str:
     """Return the part of a prompt that a person typed, or that a button says for them; empty if a
     machine wrote all of it.
     """
-    return _BUTTONS.sub("", unwrapped(text)).strip()
+    return without_buttons(unwrapped(text))
+
+
+def without_buttons(text: str) -> str:
+    """Return a request without what the button that made it adds to it."""
+    return _BUTTONS.sub("", text).strip()
 
 
 def unwrapped(text: str) -> str:
