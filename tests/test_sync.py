@@ -23,7 +23,7 @@ from serve.server.open_tenants import OpenTenants
 from store.home import failures
 from store.home import tenant as tenants
 from store.home.config import Settings
-from store.home.errors import InvalidInput, RemoteError
+from store.home.errors import ConfigError, InvalidInput, RemoteError
 from store.log import erasing
 from store.log.event_kinds import Forgotten, Revised
 from store.log.event_log import EventLog
@@ -256,8 +256,11 @@ def test_nothing_at_the_place_is_readable_without_the_key(laptops: list[Laptop])
     assert b"git push" not in data and b"PAR1" not in data and KEY not in data
     assert b"machine" not in data
     membership.join(green.tenant, membership.read_place(green.tenant), bytes(32))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="has another key now"):
+        green.sync()
+    (green.place / "sync.json").unlink()
     outcome = green.sync()
-    assert green.events() == [] and outcome.problems
+    assert green.events() == [] and outcome.problems, "nor without the file that tells"
 
 
 def test_receipts_and_other_tellings_of_one_machine_stay_there(laptops: list[Laptop]) -> None:
@@ -326,7 +329,7 @@ def test_a_machine_is_taken_out_and_its_events_stay(laptops: list[Laptop]) -> No
     red.record("said on red")
     red.sync()
     green.sync()
-    result = green.run("sync", "remove", "red")
+    result = green.run("sync", "remove", "red", "--keep-key")
     assert result.exit_code == 0, result.output
     assert blue.sync().received == {"green": 1}
     assert "no machine" in green.run("sync", "remove", "purple").stderr

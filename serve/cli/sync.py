@@ -2,9 +2,10 @@
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from platform import node
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from store.sync.membership import Place
     from store.sync.sync import Synced
 
+T = TypeVar("T")
 _TRIES, _PAUSE_S = 20, 0.5  # while another process is syncing
 _AHEAD_US = 5 * 60 * 1_000_000  # a clock further ahead than this is reported
 
@@ -82,14 +84,18 @@ def init(env: Environment, /, place: str, name: str | None, as_json: bool) -> No
         return
     if is_first:
         output.say(f"{joined.url} is where your machines meet from now on. Its key:")
-        output.say()
-        output.say(f"    {key}")
-        output.say()
+        _say_key(key)
         output.say(
             "Keep it where you keep passwords. On each other machine run `mnemolog sync init PLACE`"
         )
         output.say("and give it this key. Without it nobody reads what lies there, nor do you.")
     _print_synced(synced)
+
+
+def _say_key(key: str) -> None:
+    output.say()
+    output.say(f"    {key}")
+    output.say()
 
 
 def _join(settings: Settings, tenant: Tenant, url: str, name: str) -> tuple["Place", str, bool]:
@@ -112,12 +118,20 @@ def _join(settings: Settings, tenant: Tenant, url: str, name: str) -> tuple["Pla
     place = sealed.Sealed(remote, key)
     if is_first:
         sealed.begin(place)
-    sealed.check_key(place)
+    if not sealed.has_key_of(place):
+        raise InvalidInput(
+            f"{url} has another key: give the one that `mnemolog sync key` prints on a machine "
+            "that syncs through it"
+        )
+    before = membership.read_place(tenant)
+    is_same = before is not None and before.url == url
+    behind = sync.drop_unreadable(tenant, place) if is_same else ()
     with EventLog(tenant.log) as log:
         adopted = sync.orphans(log, place, membership.own_home(tenant, now))
-    before = membership.read_place(tenant)
-    machine = before.machine if before is not None and before.url == url else new_id(now)
-    joined = Place(url=url, machine=machine, name=name, adopted=adopted)
+    machine = before.machine if before is not None and is_same else new_id(now)
+    joined = Place(
+        url=url, machine=machine, name=name, adopted=adopted, keyed_at=now, behind=behind
+    )
     membership.join(tenant, joined, key)
     return joined, sealed.write_key(key), is_first
 
@@ -167,9 +181,14 @@ def _sync(settings: Settings, tenant: Tenant) -> "Synced":
     opened = sync.open_sync(tenant, environment.now())
     if opened is None:
         raise InvalidInput("sync is paused: run `mnemolog sync resume` first")
+    return _once_free(lambda: opened.sync(environment.now(), anew=True))
+
+
+def _once_free(act: Callable[[], T | None]) -> T:
+    """Return what `act` returns once no other process is syncing: until then it returns None."""
     for _ in range(_TRIES):
-        if (synced := opened.sync(environment.now(), anew=True)) is not None:
-            return synced
+        if (result := act()) is not None:
+            return result
         time.sleep(_PAUSE_S)
     raise ConfigError("another process syncs this memory: try again")
 
@@ -216,7 +235,7 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
             "is_paused": state.is_paused,
             "waiting": state.waiting,
             "in_step_at": isoformat(state.at) if state.at else None,
-            "machines": machines,
+            "machines": [row | {"has_key": row["id"] not in state.behind} for row in machines],
         }
         output.emit(fields | ({"digest": log_digest} if digest else {}))
         return
@@ -227,7 +246,12 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
     if machines:
         rows = [(row["name"], row["newest"], row["id"]) for row in machines]
         output.table(("machine", "newest event here", "id"), rows)
-    for _, machine in state.machines:
+    for id_, machine in state.machines:
+        if id_ in state.behind:
+            output.note(
+                f"{machine.name} has not been given the new key: run `mnemolog sync init "
+                f"{state.url}` there"
+            )
         if machine.clock > at + _AHEAD_US:
             output.note(
                 f"the clock of {machine.name} is ahead of this machine's by "
@@ -242,20 +266,59 @@ def _seconds(passed: int) -> str:
     return ago(passed // 1_000_000)
 
 
-@sync.command(epilog=output.example("mnemolog sync key"))
+@sync.command(epilog=output.example("mnemolog sync key", "mnemolog sync key --new"))
+@click.option("--new", "is_new", is_flag=True, help="Change it, and print the new one.")
 @output.json_option
 @click.pass_obj
-def key(env: Environment, /, as_json: bool) -> None:
-    """Print the key that another machine needs to join."""
+def key(env: Environment, /, is_new: bool, as_json: bool) -> None:
+    """Print the key that another machine needs to join.
+
+    With --new the place gets another key. Who has only the old one reads nothing that is sent from
+    now on; and once all machines were given the new one, nobody who has only that reads what old
+    versions of its files still hold.
+    """
     from store.sync import membership, sealed
 
     environment.presence().require_person("the key of your machines", on_dashboard=False)
-    tenant = environment.current_tenant(env.settings())
-    text = sealed.write_key(membership.read_key(tenant, _place_of(tenant)))
+    settings = env.settings()
+    tenant = environment.current_tenant(settings)
+    place = _place_of(tenant)
+    if not is_new:
+        text = sealed.write_key(membership.read_key(tenant, place))
+        output.emit({"key": text}) if as_json else output.say(text)
+        return
+    if problems := _sync(settings, tenant).problems:
+        raise InvalidInput(
+            f"the key stays: not all that lies at {place.url} could be read ({problems[0]})"
+        )
+    text = _change_key(tenant, place)
+    synced = _sync(settings, tenant)
     if as_json:
-        output.emit({"key": text})
-    else:
-        output.say(text)
+        output.emit({"key": text, **msgspec.to_builtins(synced)})
+        return
+    output.say(f"{place.url} has another key now:")
+    _say_key(text)
+    output.say("Keep it in the old one's place.")
+    _say_who_needs_the_key(tenant)
+
+
+def _change_key(tenant: Tenant, place: "Place") -> str:
+    from store.sync import sealed, sync
+
+    return sealed.write_key(_once_free(lambda: sync.change_key(tenant, place, environment.now())))
+
+
+def _say_who_needs_the_key(tenant: Tenant) -> None:
+    """Name the machines that neither send nor receive until they are given the new key."""
+    from store.sync import membership
+
+    place, machines = _place_of(tenant), membership.read_heard(tenant).machines
+    names = sorted({machines[id_].name for id_ in place.behind if id_ in machines})
+    others = f" ({', '.join(names)})" if names else ""
+    output.say(
+        f"Every other machine that goes on syncing{others} needs it: run `mnemolog sync init "
+        f"{place.url}` there. Until then, what is said there waits."
+    )
 
 
 @sync.command(epilog=output.example("mnemolog sync pause"))
@@ -290,14 +353,15 @@ def _pause(env: Environment, *, is_paused: bool, as_json: bool) -> None:
 
 @sync.command(epilog=output.example("mnemolog sync remove", "mnemolog sync remove old-laptop"))
 @click.argument("machine", required=False)
+@click.option("--keep-key", is_flag=True, help="Nobody has MACHINE: leave the others their key.")
 @output.json_option
 @click.pass_obj
-def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
-    """Take MACHINE, by its name or id, out of the place: this machine sends its events from now on.
-    Without one, sync this memory no more.
+def remove(env: Environment, /, machine: str | None, keep_key: bool, as_json: bool) -> None:
+    """Take MACHINE, by its name or id, out of the place: this machine sends its events from now on,
+    and the place gets another key, for MACHINE has the old one. Without MACHINE, sync this memory
+    no more.
 
-    All memories stay on every machine. A machine that was taken out still has the key: to shut it
-    out, begin another place with `sync init` on the machines you keep, and delete this one.
+    All memories stay on every machine.
     """
     from store.sync import membership, sync
 
@@ -306,8 +370,13 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
     place = _place_of(tenant)
     if machine is None:
         membership.leave(tenant)
-        _say_removed(f"synced no more; what was sent stays at {place.url}", None, as_json=as_json)
+        if as_json:
+            output.emit({"removed": None})
+        else:
+            output.say(f"synced no more; what was sent stays at {place.url}")
         return
+    if not keep_key:
+        environment.presence().require_person("the key of your machines", on_dashboard=False)
     machines = membership.read_heard(tenant).machines
     removed = {id_: other for id_, other in machines.items() if machine in (other.name, id_)}
     if not removed:
@@ -318,16 +387,21 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
         )
     adopted = {*place.adopted, *(other.home for other in removed.values())}
     adopted.discard(membership.own_home(tenant, environment.now()))
-    membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))
-    membership.sent_file(tenant).unlink(missing_ok=True)  # it lacked the removed machine's events
-    _sync(settings, tenant)
-    sync.remove_machine(sync.open_place(tenant, place), [*removed])
-    text = f"{machine} is taken out; this machine sends its events from now on"
-    _say_removed(text, machine, as_json=as_json)
-
-
-def _say_removed(text: str, machine: str | None, *, as_json: bool) -> None:
-    if as_json:
-        output.emit({"removed": machine})
+    place = msgspec.structs.replace(place, adopted=tuple(sorted(adopted)))
+    membership.write_place(tenant, place)
+    if keep_key:
+        membership.sent_file(tenant).unlink(missing_ok=True)  # it lacked the removed one's events
+        text = None
     else:
-        output.say(text)
+        text = _change_key(tenant, place)
+    _sync(settings, tenant)
+    _once_free(lambda: sync.remove_machines(tenant, removed.keys()))
+    if as_json:
+        output.emit({"removed": machine} | ({} if text is None else {"key": text}))
+        return
+    output.say(f"{machine} is taken out; this machine sends its events from now on")
+    if text is not None:
+        output.say(f"It has the old key of {place.url}, so there is another one now:")
+        _say_key(text)
+        output.say("Keep it in the old one's place.")
+        _say_who_needs_the_key(tenant)

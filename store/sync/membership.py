@@ -33,6 +33,9 @@ KIND = "sync"  # the kind of a failure record
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The place where a tenant is synced, and this machine's identity there. `adopted` are homes
     that no longer exist and whose events this one sends.
+
+    `keyed_at` is when this machine got the place's key (microseconds UTC); `behind` are the
+    generations sealed with an earlier one, whose machines had not been given this one yet.
     """
 
     url: str
@@ -40,6 +43,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     adopted: tuple[str, ...] = ()
     is_paused: bool = False
+    keyed_at: int = 0
+    behind: tuple[str, ...] = ()
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -70,8 +75,8 @@ class Heard(msgspec.Struct, frozen=True):
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a tenant's sync: the place, this machine's name, the last time all was well
-    (microseconds UTC; 0: never), the number of events waiting to be sent, and the other machines'
-    generations, the newest first.
+    (microseconds UTC; 0: never), the number of events waiting to be sent, the other machines'
+    generations, the newest first, and which of them still need the new key.
     """
 
     url: str
@@ -80,6 +85,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     waiting: int
     machines: tuple[tuple[str, Machine], ...]
+    behind: frozenset[str]
 
 
 def standing(tenant: Tenant, log: EventLog) -> Standing | None:
@@ -96,6 +102,7 @@ def standing(tenant: Tenant, log: EventLog) -> Standing | None:
         at=heard.at,
         waiting=copies.count_after(log, sent.seq if sent else 0, homes)[0],
         machines=tuple(machines),
+        behind=frozenset(place.behind),
     )
 
 
@@ -133,11 +140,21 @@ def read_heard(tenant: Tenant) -> Heard:
 
 
 def join(tenant: Tenant, place: Place, key: bytes) -> None:
-    """Record the place where a tenant is synced from now on; an earlier one is dropped."""
+    """Record the place where a tenant is synced from now on; an earlier one is dropped.
+
+    If it is the same place, what this machine knew of the others, and has yet to erase, stays.
+    """
+    before, heard = read_place(tenant), read_heard(tenant)
     leave(tenant)
     make_folder(folder_of(tenant))
-    replace_file(folder_of(tenant) / "key", key)
+    write_key(tenant, key)
+    if before is not None and before.url == place.url:
+        write_heard(tenant, Heard(to_erase=heard.to_erase, knew=heard.knew))
     write_place(tenant, place)
+
+
+def write_key(tenant: Tenant, key: bytes) -> None:
+    replace_file(folder_of(tenant) / "key", key)
 
 
 def leave(tenant: Tenant) -> None:

@@ -59,19 +59,20 @@ def is_begun(remote: Remote) -> bool:
 
 
 def begin(remote: "Sealed") -> None:
-    """Mark a place as one that machines sync through."""
+    """Mark a place as one that machines sync through, with this key from now on."""
     remote.put(_FIRST, _FORMAT)
 
 
-def check_key(remote: "Sealed") -> None:
-    """Raise InvalidInput if a place was begun with another key."""
+def has_key_of(remote: Remote) -> bool:
+    """Return False if a place was begun with, or changed to, another key than the given one.
+
+    Raise RemoteError also if the file that tells has not arrived.
+    """
     try:
         remote.get(_FIRST)
-    except DamagedPart as error:
-        raise InvalidInput(
-            f"{remote.url} was begun with another key: give the one that `mnemolog sync key` "
-            "prints on a machine that syncs through it"
-        ) from error
+    except DamagedPart:
+        return False
+    return True
 
 
 class Sealed:

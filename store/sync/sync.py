@@ -8,7 +8,7 @@ machines with the same events have the same memories.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from hashlib import sha256
 from operator import attrgetter
@@ -16,7 +16,7 @@ from operator import attrgetter
 import msgspec
 
 from store.home import failures
-from store.home.errors import BuildBusy, InvalidInput, LogCorrupt, RemoteError
+from store.home.errors import BuildBusy, ConfigError, InvalidInput, LogCorrupt, RemoteError
 from store.home.files import try_lock
 from store.home.tenant import Tenant
 from store.log import copies, erasing, merging, vocabulary
@@ -29,7 +29,7 @@ from store.replica.parts import About, Generation, Part
 from store.replica.remote import Remote, open_remote
 from store.replica.sender import LogSender, Sent
 from store.replica.state import read_state
-from store.sync import membership, unaware
+from store.sync import membership, sealed, unaware
 from store.sync.git_remote import GitRemote, is_git
 from store.sync.membership import KIND, Heard, Machine, Place
 from store.sync.sealed import Sealed
@@ -66,7 +66,7 @@ class TenantSync:
         """Receive and send new events; None if another process is doing it.
 
         With `anew`, and once an hour, all sent parts are compared with the log. Raise RemoteError,
-        or a LogError; the work done until then counts.
+        a LogError, or ConfigError if the place's key was changed; the work done until then counts.
         """
         with (
             try_lock(self._tenant.root / "sync.lock") as is_ours,
@@ -91,6 +91,19 @@ class TenantSync:
                 failures.forget(self._tenant.root, KIND)
                 self._note(msgspec.structs.replace(membership.read_heard(self._tenant), at=now))
             return Synced(sent, received, erased, tuple(problems))
+
+    def _check_key(self) -> None:
+        """Raise ConfigError if the place has another key now: nothing is sent with the old one."""
+        try:
+            is_ours = sealed.has_key_of(self._remote)
+        except RemoteError:
+            return  # late, as a folder's files may be
+        if not is_ours:
+            raise ConfigError(
+                f"{self.place.url} has another key now: run `mnemolog sync init {self.place.url}` "
+                "here with the one that `mnemolog sync key` prints where it was changed; if nobody "
+                "changed it, its sync.json is damaged: delete that file"
+            )
 
     def _receive(self, log: EventLog, now: int) -> tuple[dict[str, int], list[str], bool]:
         """Merge the events of other machines; return the number of new ones, by the machine's name,
@@ -126,7 +139,12 @@ class TenantSync:
             waiting.clear()
 
         own = read_state(membership.sent_file(self._tenant))
-        for generation in parts.list_generations(self._remote, TOP):
+        there = parts.list_generations(self._remote, TOP)
+        self._check_key()
+        ids = {generation.id for generation in there}
+        for generation in there:
+            if generation.id in self.place.behind:
+                continue  # sealed with the old key: its machine sends it again with the new one
             before = machines.get(generation.id, Machine(0, "", 0))
             # in this machine's own generation, events after the last one it remembers sending came
             # from a copy of this home, or before this home was set back
@@ -144,6 +162,7 @@ class TenantSync:
                         if not is_own:
                             name, home = names[about.home], about.home
                             machine = Machine(part.last, name, newest, home, about.knew)
+                            machines = _without_former(machines, ids, home)
                             machines[generation.id] = machine
                     if sum(map(len, waiting.values())) >= _AT_ONCE:
                         merge()
@@ -222,6 +241,13 @@ class TenantSync:
         membership.write_heard(self._tenant, heard)
 
 
+def _without_former(machines: dict[str, Machine], there: Set[str], home: str) -> dict[str, Machine]:
+    """Return the machines without the generations of a home that it has replaced."""
+    return {
+        id_: machine for id_, machine in machines.items() if machine.home != home or id_ in there
+    }
+
+
 def _once(*some: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id_ for ids in some for id_ in ids))
 
@@ -259,11 +285,61 @@ def open_url(tenant: Tenant, url: str) -> Remote:
     return open_remote(url)
 
 
+def change_key(tenant: Tenant, place: Place, now: int) -> bytes | None:
+    """Give a place a new key, known to this machine alone; None if another process is syncing.
+
+    What lies there stays sealed with the old one until its machine, given the new key, sends it
+    again; this machine does so at its next pass. Requires that all of it was received here. Raise
+    RemoteError; then the old key stays.
+    """
+    with try_lock(tenant.root / "sync.lock") as is_ours:
+        if not is_ours:
+            return None
+        before, key = membership.read_key(tenant, place), sealed.new_key()
+        remote = Sealed(open_url(tenant, place.url), key)
+        # first here: were the place changed by a process that ends at once, nobody had its key
+        membership.write_key(tenant, key)
+        try:
+            sealed.begin(remote)
+        except RemoteError:
+            membership.write_key(tenant, before)
+            raise
+        behind = drop_unreadable(tenant, remote)
+        membership.write_place(tenant, msgspec.structs.replace(place, keyed_at=now, behind=behind))
+        membership.sent_file(tenant).unlink(missing_ok=True)
+    return key
+
+
+def drop_unreadable(tenant: Tenant, remote: Remote) -> tuple[str, ...]:
+    """Delete what this machine sent to a place with an earlier key; return the generations known
+    here that the place's key does not open. Raise RemoteError.
+    """
+    there = parts.list_generations(remote, TOP)
+    readable = {generation.id for generation in there if _is_readable(remote, generation)}
+    known = set(membership.read_heard(tenant).machines)
+    if own := read_state(membership.sent_file(tenant)):
+        known.add(own.generation)
+        _delete(remote, {own.generation} - readable)
+    return tuple(sorted(known - readable))
+
+
+def _is_readable(remote: Remote, generation: Generation) -> bool:
+    if not generation.has_about:
+        return False
+    try:
+        parts.read_about(remote, generation)
+    except parts.DamagedPart:
+        return False
+    return True
+
+
 def homes_at(remote: Remote) -> frozenset[str]:
-    """Return the homes whose events machines send to a place; raise RemoteError."""
+    """Return the homes whose events machines send to a place, as far as its key opens them; raise
+    RemoteError.
+    """
     homes: set[str] = set()
     for generation in parts.list_generations(remote, TOP):
-        if generation.has_about:
+        if _is_readable(remote, generation):
             about = parts.read_about(remote, generation)
             homes |= {about.home, *about.adopted}
     return frozenset(homes)
@@ -274,10 +350,24 @@ def orphans(log: EventLog, remote: Remote, own: str) -> tuple[str, ...]:
     return tuple(sorted(copies.read_origins(log) - homes_at(remote) - {own}))
 
 
-def remove_machine(remote: Remote, ids: Sequence[str]) -> None:
-    """Delete the files that machines sent, by their generations' ids; raise RemoteError."""
-    names = [entry.name for id_ in ids for entry in remote.list(f"{TOP}/{id_}")]
-    remote.delete(names)
+def remove_machines(tenant: Tenant, ids: Collection[str]) -> bool | None:
+    """Forget other machines, by their generations' ids, and delete the files that they sent; None
+    if another process is syncing. Raise RemoteError.
+    """
+    with try_lock(tenant.root / "sync.lock") as is_ours:
+        place, heard = membership.read_place(tenant), membership.read_heard(tenant)
+        if not is_ours or place is None:
+            return None
+        _delete(open_place(tenant, place), ids)
+        machines = {id_: other for id_, other in heard.machines.items() if id_ not in ids}
+        membership.write_heard(tenant, msgspec.structs.replace(heard, machines=machines))
+        behind = tuple(id_ for id_ in place.behind if id_ not in ids)
+        membership.write_place(tenant, msgspec.structs.replace(place, behind=behind))
+        return True
+
+
+def _delete(remote: Remote, ids: Iterable[str]) -> None:
+    remote.delete([entry.name for id_ in ids for entry in remote.list(f"{TOP}/{id_}")])
 
 
 def digest(log: EventLog) -> str:
