@@ -287,6 +287,55 @@ def test_of_commands_for_one_purpose_the_one_that_sessions_have_in_common_is_tol
     assert {"test": told} in notes(session.start())
 
 
+def on_branch(session: Session, root: Path, branch: str) -> None:
+    """Begin a session in a work tree of its own, with a branch checked out."""
+    tree = root if branch == "main" else root.parent / branch
+    if not (root / ".git").exists():
+        git(root.parent, "init", "--quiet", "--initial-branch=main", root)
+        git(root, "commit", "--quiet", "--allow-empty", "-m", "begin")
+    if not tree.exists():
+        git(root, "worktree", "add", "--quiet", "-b", branch, tree)
+    session.name, session.cwd = f"{branch}-{session.at}", str(tree)
+
+
+def git(folder: Path, *words: object) -> None:
+    own = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", *own, *map(str, words)], cwd=folder, check=True)
+
+
+def edits(session: Session, prompt: str) -> None:
+    session.start()
+    for number in range(3):
+        session.ask(f"{prompt} {number}")
+        session.use(doing="edit", files=(f"src/part{number}.py",))
+        session.stop("It is in.")
+
+
+def test_a_branch_goes_on_from_its_own_last_session_and_the_main_line_from_any(
+    session: Session, tmp_path: Path
+):
+    root = tmp_path / "app"
+    for branch, prompt in (("retries", "retry the upload"), ("login", "add the login page")):
+        on_branch(session, root, branch)
+        edits(session, prompt)
+    on_branch(session, root, "retries")
+    asked = [note for note in notes(session.start()) if "user_asked" in note]
+    assert {"retry the upload" in note["user_asked"] for note in asked} == {True}
+    assert not any("on_branch" in note for note in asked)
+    session.name = "again"
+    first = notes(session.ask("where did we leave off?"))[0]
+    assert "retry the upload" in first["user_asked"] and "on_branch" not in first
+
+    on_branch(session, root, "main")
+    asked = [note for note in notes(session.start()) if "user_asked" in note]
+    assert {"add the login page" in note["user_asked"] for note in asked} == {True}
+    assert {note["on_branch"] for note in asked} == {"login"}
+
+    on_branch(session, root, "new")
+    asked = [note for note in notes(session.start()) if "user_asked" in note]
+    assert {note["on_branch"] for note in asked} == {"login"}, "it has none of its own"
+
+
 def test_a_command_is_told_without_where_its_errors_went(session: Session):
     session.ask("does it compile")
     session.use(doing="run", command="mix compile 2>&1 | tail -5", passed=True, output="ok")

@@ -11,6 +11,7 @@ from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.instants import micros, moment
+from store.home.projects import branch_of
 from store.log.event_log import EventLog
 from store.text.excerpt import plural
 
@@ -254,7 +255,8 @@ def brief(
             if file is not None:
                 _write_block(file, instructions.instructions(view, conditions), as_json=as_json)
                 return
-            block = render_parts(briefs.brief(view, conditions), briefs.BYTES)
+            branch = branch_of(cwd) if project is None else None
+            block = render_parts(briefs.brief(view, conditions, (), branch), briefs.BYTES)
         if as_json:
             output.emit({"text": block.text, "notes": block.notes})
         else:

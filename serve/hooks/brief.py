@@ -37,6 +37,9 @@ from store.text.excerpt import one_line, reports
 from store.text.hazards import hazard
 from store.text.text_features import MAY_RULE
 
+Sessions = dict[str | None, list[Memory]]  # their turns, by the session, the newest first
+# where branches are merged; what was done on any of them may be gone on with there
+MAIN_LINES = frozenset({"main", "master", "trunk", "develop", "dev"})
 BYTES = 2_560  # of the whole brief
 HABITS = 160  # of them, for files and commands of several sessions, beside the remaining room
 FRAME = 240  # of them, for the headings and the first and last line
@@ -92,9 +95,11 @@ _SAME = 0.5  # of the words of two statements: with more in common, they say the
 _FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
 
 
-def brief(view: View, conditions: Filter, own: Collection[str] = ()) -> list[Part]:
+def brief(
+    view: View, conditions: Filter, own: Collection[str] = (), branch: str | None = None
+) -> list[Part]:
     """Return the non-empty parts of a project's brief; `conditions` names the project, and `own`
-    are turns already in the model's context.
+    are turns already in the model's context. `branch` is checked out, if it is known.
     """
     goals = [
         memory
@@ -103,12 +108,15 @@ def brief(view: View, conditions: Filter, own: Collection[str] = ()) -> list[Par
     ][:_GOALS]
     episodes = recent_turns(view, conditions)
     earlier = [episode for episode in episodes if episode.id not in own]
-    last = last_session(view, conditions, earlier)
+    last = last_session(view, conditions, earlier, branch)
     before = [
-        _turn(view, memory, conditions) for memory in left_open(view, conditions, last, earlier)
+        _turn(view, memory, conditions) | branch_note(memory, branch)
+        for memory in left_open(view, conditions, last, earlier)
     ]
     room = max(LEAST, LAST - sum(map(_size, before)))
-    turns = _fill_room((_turn(view, memory, conditions) for memory in last), room)
+    turns = _fill_room(
+        (_turn(view, memory, conditions) | branch_note(memory, branch) for memory in last), room
+    )
     worked = tuple(commands(episodes, own))
     rest = (
         Part("The last session, its end first:", tuple(turns)),
@@ -144,17 +152,22 @@ def recent_turns(view: View, conditions: Filter) -> list[Memory]:
     return newest(view, replace(conditions, kinds=(EPISODE,)), _FURTHER)
 
 
-def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
+def last_session(
+    view: View, conditions: Filter, episodes: Sequence[Memory], branch: str | None = None
+) -> list[Memory]:
     """Return the last turns of the last session of substance here, newest first, from `episodes`
     (newest first). If there is none, those of the last session.
 
     A session of substance names its open ends, or edited in several turns: "make the logo smaller"
-    is no place to go on from.
+    is no place to go on from. Those on `branch` come before all others, but for a repository's main
+    line, which goes on from any branch.
     """
-    sessions: dict[str | None, list[Memory]] = {}
+    sessions: Sessions = {}
     for episode in episodes[:_LOOKED_AT]:
         if _is_own(episode, conditions):
             sessions.setdefault(episode.session, []).append(episode)
+    if branch not in MAIN_LINES:
+        sessions = _on_branch(sessions, branch) or sessions
     if not sessions:
         return []
     turns = next(iter(sessions.values()))
@@ -177,6 +190,21 @@ def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> 
     return [memory for memory in those if not is_held(memory) and not _is_over(view, memory)][
         :_TURNS
     ]
+
+
+def _on_branch(sessions: Sessions, branch: str | None) -> Sessions:
+    """Return the sessions with a turn on a branch; none if it is unknown."""
+    return {
+        session: turns
+        for session, turns in sessions.items()
+        if branch and any(facts_of(turn).branch == branch for turn in turns)
+    }
+
+
+def branch_note(memory: Memory, branch: str | None) -> Note:
+    """Return the branch of a turn for its note, if another one is checked out now."""
+    other = facts_of(memory).branch
+    return {"on_branch": other} if branch and other and other != branch else {}
 
 
 def _is_over(view: View, memory: Memory) -> bool:

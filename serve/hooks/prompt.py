@@ -24,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from serve.hooks import speaking
-from serve.hooks.brief import goal_note, last_session, left_open, recent_turns
+from serve.hooks.brief import branch_note, goal_note, last_session, left_open, recent_turns
 from serve.hooks.call import Call
 from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
@@ -357,10 +357,12 @@ def recap(
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
     earlier = [turn for turn in recent_turns(view, call.filter) if turn.id not in own]
-    last = last_session(view, call.filter, earlier)
+    branch = branch_of(call.event.cwd)
+    last = last_session(view, call.filter, earlier, branch)
     there = last[:MOST] if last and is_new(last[0]) else []
     before = [memory for memory in left_open(view, call.filter, last, earlier) if is_new(memory)]
-    yield from map(line, {memory.id: memory for memory in (*on_topic, *there, *before)}.values())
+    for memory in {memory.id: memory for memory in (*on_topic, *there, *before)}.values():
+        yield line(memory) | branch_note(memory, branch)
 
 
 def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:

@@ -29,6 +29,7 @@ from serve.reader.memory_json import is_lesson, role
 from serve.reader.view import View
 from serve.recall.context_block import Block, Note, Part, note, render_parts
 from store.agents.work import Work, work
+from store.home.projects import branch_of
 from store.log.event_kinds import (
     STATEMENT,
     Acted,
@@ -108,7 +109,7 @@ def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
     if context.briefed_at is not None:
         conditions = replace(conditions, since=context.briefed_at + 1)
     said_here = context.own | context.recorded
-    parts = brief(view, conditions, said_here)
+    parts = brief(view, conditions, said_here, branch_of(call.event.cwd))
     before_it = said_here | context.known.keys()
     return [
         Part(part.heading, new)
