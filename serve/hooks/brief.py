@@ -57,15 +57,25 @@ _WENT_WRONG = 8  # turns in which a command failed
 _LATEST = 12  # turns of a session
 _WORKED = 3  # turns that edited, of a session of substance
 # what a sentence says is still to be done; "remains unchanged" and "what to do" are none
+_DONE = (
+    r"(?:started|begun|done|implemented|finished|completed?|merged|tested|deployed|wired|written"
+    r"|covered|supported|migrated|committed|pushed|released|published|used|set|built|added)"
+)
 _LEFT_OPEN = re.compile(
-    r"\bopen:(?!\W*https?:|[\s*]*[`/])|\bleft (?:to do|open)\b|\bnot (?:yet|started|begun)\b"
-    r"|(?-i:\bTODOs?):"
-    r"|\bnext(?: up)?(?: step)? (?:is|would be|will be|are)\b|\bnext(?: up)?:|\bis (?:the )?next\b"
-    r"|\bhalf[- ]done|\bunfinished|\bremain(?:s|ing)\W* (?:to be|open|work|tasks?|steps?|items?)\b"
-    r"|\bstill (?:open|to (?:be|do)|missing|needs?|needed|ha(?:s|ve) to|fail(?:s|ing)?)\b"
-    r"|\bremain(?:s|ing)\W*:|\boffen|\bnoch (?:nicht|zu)\b|\bes fehl(?:t|en)\b"
-    r"|\bfehl(?:t|en) noch\b|\baussteh(?:t|en)|\breste(?:nt)? (?:à|encore)\b|\bpas encore\b"
-    r"|\b(?:queda|falta)[mn]? (?:por|sin|\w{1,20}[aei]r)\b"
+    r"(?<!\w )(?<![\w.{(\[`'\"])open:(?!\W*https?:|[\s*]*[`/])|\bleft (?:to do|open)\b"
+    rf"|\bnot (?:started|begun|yet (?:been )?{_DONE})\b|(?-i:\bTODOs?):"
+    r"|\bnext(?: up)?(?: step)? (?:is|would be|will be|are)\b(?! (?:not|clear)\b)"
+    r"|(?<!\w )(?<!\.)\bnext(?: up)?\W*:(?!\W*(?:I['’]ll|let me|check|test|after)\b)"
+    r"|\bis (?:the )?next\b|\bhalf[- ]done|\bunfinished"
+    r"|(?:(?<!\w )|\b(?:the|only|is|are|still|all) )remaining (?:work|tasks?|steps?|items?)\b"
+    r"|(?<!\w )\bremaining\W*:|(?<!what )\bremains? to be\b|\bremains open\b"
+    r"|\bstill (?:open\b(?! the\b)|to (?:be|do)\b|missing|needs? to be\b|ha(?:s|ve) to be\b"
+    r"|need to (?:add|deal|do|fix|finish|handle|implement|run|test|update|write)\b)"
+    r"|(?<!to )(?<!may )(?<!might )(?<!could )(?<!would )(?<!will )(?<!if it )\bstill fail"
+    r"|\boffen(?:e[nrs]?)?\b|\bnoch (?:nicht|zu)\b|\bes fehl(?:t|en)\b"
+    r"|\bfehl(?:t|en) noch\b|\baussteh(?:t|en)|\breste(?:nt)? (?:à|encore)\b"
+    r"|\bpas encore (?:été )?(?:fai|commenc|termin|implément|test|déploy|écri|fini|fusionn)"
+    r"|\b(?:queda|falta)[mn]? (?:(?:por|sin) )?\w{1,20}[aei]r\b"
     r"|\b(?:queda|falta)[mn]? \w{0,9} ?pendientes?\b|\bpendientes? (?:de|por)\b"
     r"|\ba medias\b|\bpendente|\bmanca(?:no)? (?:ancora|da)\b|\bda fare\b|\bnog niet\b"
     r"|осталось|не готов|未完了|残(?:り|タスク|作業)|まだ(?:未|実装|完了|対応|でき)"
@@ -73,12 +83,19 @@ _LEFT_OPEN = re.compile(
     re.IGNORECASE,
 )
 _NONE_OPEN = re.compile(
-    r"^\W*(?:if|when|once|unless|wenn|falls|si|se|cuando|quand|如果|もし|만약)\b"
-    r"|\bno (?:\w+ )?(?:remaining|open|unfinished)\b|\bremaining \w+ (?:are|is) done\b"
+    r"^[\W\d]*(?:if|when|once|unless|wenn|falls|si|se|cuando|quand|如果|もし|만약)\b|^\+ "
+    r"|\bno (?:\w+ )?(?:remaining|open|unfinished)\b|\b(?:no|for|since)\b.{0,40}\bunfinished\b"
+    r"|\bremaining\b.{0,60}\b(?:are|is) (?:now )?(?:done|completed?|finished|just|\w+ly marked)\b"
     r"|\b(?:completed|finished|fixed|moved|updated) (?:the |all |any )*remaining\b"
-    r"|\b(?:sin|no hay) .{0,40}pendientes\b|已完成|すべて完了",
+    r"|\b(?:might|may|reason)\b.{0,40}\b(?:not yet|still fails)"
+    r"|\b(?:sin|no hay) .{0,40}pendientes\b|已完成|すべて完了"
+    r"|[如若].{0,8}尚未|可能|因为|由于|[时時]使用",
     re.IGNORECASE,
 )
+_TITLE = re.compile(
+    r"\W*(?:remaining|still to do|what(?:['’]s)? still|unfinished)\b[^:.!]{0,40}", re.IGNORECASE
+)
+_ITEMS = 3  # below a title
 _SESSIONS = 10  # searched for common files and commands
 _EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: two runs may be an attack's
 _OFTEN = 5  # files, and commands
@@ -296,12 +313,17 @@ def _leaves_open(turn: Memory) -> bool:
 
 
 def _open_ends(turn: Memory) -> Iterator[str]:
-    """Yield the sentences in which the agent said what is still to be done."""
+    """Yield the sentences in which the agent said what is still to be done; of a title, with the
+    first items below it.
+    """
     if turn.result and _LEFT_OPEN.search(turn.result):
-        for sentence in reports(turn.result):
-            says_more = not sentence.rstrip("*_ ").endswith(":")
+        sentences = reports(turn.result)
+        for at, sentence in enumerate(sentences):
+            says_more = not sentence.rstrip("*_ ").endswith((":", "\uff1a"))
             if says_more and _LEFT_OPEN.search(sentence) and not _NONE_OPEN.search(sentence):
-                yield sentence
+                below = sentences[at + 1 : at + 1 + _ITEMS] if _TITLE.fullmatch(sentence) else ()
+                items = "; ".join(item.lstrip("-*\u2022 ") for item in below)
+                yield f"{sentence.strip('*_ ')}: {items}".replace("**", "") if items else sentence
 
 
 def standing_parts(

@@ -26,6 +26,7 @@ from pipelines.jobs.facts import statements
 from serve.hooks import brief
 from serve.recall import analysis
 from store.agents import authorship, prompt_classifier, tool_calls
+from store.memories import episode
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
 from store.redaction.token_patterns import ISSUED
@@ -59,6 +60,9 @@ CAPPED: Mapping[str, int] = {
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
     "serve.hooks.brief._ASIDE": brief.OPENING,
     "serve.hooks.brief._BACK": brief.OPENING,
+    "serve.hooks.brief._LEFT_OPEN": episode.MAX_SAID,
+    "serve.hooks.brief._NONE_OPEN": episode.MAX_SAID,
+    "serve.hooks.brief._TITLE": episode.MAX_SAID,
 }
 # methods used with patterns in a tuple or a dictionary: the source does not call these by name
 HELD: Mapping[str, set[str]] = {
