@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -553,6 +554,52 @@ def test_servers_bring_machines_together_by_themselves(laptops: list[Laptop]) ->
         second.kill(signal.SIGTERM)  # the new events are sent at the end
     blue.sync()
     assert {"a1", "a2", "a3"} <= ids(blue)
+
+
+STARTS = {
+    "hook_event_name": "SessionStart",
+    "session_id": "s1",
+    "source": "startup",
+    "cwd": str(Path.cwd()),
+}
+
+
+def test_a_session_begins_with_what_was_just_said_on_another_machine(laptops: list[Laptop]) -> None:
+    red, green, blue = laptops
+    said = "Never push to the release branch without a review"
+    red.run("record", said, "--kind", "preference")
+    red.sync()
+    begun = green.run("hook", "claude-code", given=json.dumps(STARTS))
+    assert said in begun.output, "where no server runs"
+    server = Server(blue.home)
+    try:
+        until(lambda: len(ids(blue)) == 1)
+        red.run(
+            "record", "Deploys go out on Mondays, from the release branch", "--kind", "decision"
+        )
+        red.sync()
+        assert "Mondays" in str(server.ask("POST", "/v1/hooks/claude-code", STARTS))
+    finally:
+        server.kill()
+
+
+def test_a_place_that_hangs_does_not_hold_up_the_start_of_a_session(
+    laptops: list[Laptop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    red, _, _ = laptops
+    red.run("record", "Never push to the release branch", "--kind", "preference")
+    goes_on, hung = threading.Event(), threading.Event()
+
+    def hang(tenant: tenants.Tenant, now: int) -> None:
+        hung.set()
+        goes_on.wait(60)
+
+    monkeypatch.setattr(syncing, "open_sync", hang)
+    try:
+        begun = red.run("hook", "claude-code", given=json.dumps(STARTS))
+        assert hung.is_set() and "release branch" in begun.output
+    finally:
+        goes_on.set()
 
 
 def ids(laptop: Laptop) -> set[str]:

@@ -326,9 +326,11 @@ def _open_tenants(settings: "Settings") -> "OpenTenants":
     from serve.reader.snapshots import no_embedder
     from serve.recall.query_embedder import QueryEmbedder
     from serve.server.open_tenants import OpenTenants
+    from serve.server.syncing import Syncing
     from store.embedders.embedder import SilentEmbedder
 
     tenants = OpenTenants(settings)
+    tenants.bring_in = Syncing(lambda: settings).bring_in
     model = tenants.embedder
     if not model.is_cheap:
         silent = SilentEmbedder(model.model, model.dimension, "no running server has it loaded")

@@ -219,6 +219,8 @@ class Hooks:
             self._intake.take_in(before=call.now)
             if _is_recorded(call):
                 return SILENCE, True
+            if call.event.moment == "session_start":
+                self._tenants.bring_in(call.tenant.tenant)
             return _ANSWERS[call.event.moment](call), True
         except MnemologError as error:
             log.warning("%s %s: %s", call.event.host, call.event.moment, error)

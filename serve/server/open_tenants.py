@@ -161,6 +161,8 @@ class OpenTenants:
             most_open=self._limit,
         )
         self._chores: list[Callable[[], object]] = []
+        # called before the start of a session is answered
+        self.bring_in: Callable[[Tenant], object] = lambda tenant: None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 

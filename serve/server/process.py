@@ -108,9 +108,11 @@ def run(
             # a server without its file cannot be found, for example when the home was deleted
             return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 
+        syncing = Syncing(lambda: open_tenants.settings)
+        open_tenants.bring_in = syncing.bring_in
         beside = (
             Periodic("replica", Replication(lambda: open_tenants.settings).send),
-            Periodic("sync", Syncing(lambda: open_tenants.settings).look),
+            Periodic("sync", syncing.look),
         )
         with register(settings, ours):
             open_tenants.start()

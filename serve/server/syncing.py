@@ -8,6 +8,7 @@ it.
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -26,26 +27,46 @@ log = logging.getLogger("mnemolog")
 EVERY_S = 2.0  # between looks at this home's logs
 ASK_S = 10.0  # between requests for the others' events
 RETRY_S = 60.0
+BRING_IN_S = 0.8  # at a session's start, of the 1.5 s that its hook has
 _SHARE = 20  # a tenant's sync takes at most one part in so many of its time
 _FAILED = "failed"  # in place of stamps
 
 
 class Syncing:
-    """The work of a server's sync thread."""
+    """The work of a server's sync thread. Threads may share it."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._opened: dict[str, TenantSync] = {}
         self._stamps: dict[str, object] = {}
         self._due: dict[str, float] = {}  # when each tenant is due again, monotonic
+        self._working = threading.Lock()
 
     def look(self) -> float:
         """Sync the due tenants; return the seconds to wait before the next call."""
         home = self._settings().home
         for tenant in list_tenants(home) if home.exists() else ():
             if (tenant.root / "sync").exists():  # few are synced
-                self._look_at(tenant)
+                with self._working:
+                    self._look_at(tenant)
         return EVERY_S
+
+    def bring_in(self, tenant: Tenant) -> None:
+        """Receive what other machines wrote, for the session that begins here.
+
+        A place that takes longer than BRING_IN_S is left to itself, and one that failed to the next
+        `look`.
+        """
+        if self._stamps.get(tenant.name) == _FAILED or not (tenant.root / "sync").exists():
+            return
+        thread = threading.Thread(target=self._look_now, args=(tenant,), daemon=True)
+        thread.start()
+        thread.join(BRING_IN_S)
+
+    def _look_now(self, tenant: Tenant) -> None:
+        with self._working:
+            self._due[tenant.name] = 0.0
+            self._look_at(tenant)
 
     def _look_at(self, tenant: Tenant) -> None:
         """Sync a tenant if its log changed or it is due; only if it is due after a failed try."""
