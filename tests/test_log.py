@@ -30,7 +30,7 @@ from store.log import checks, integrity, log_queries
 from store.log.event_kinds import Forgotten, Pinned, Rated, Recorded, Revised, Unknown
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.log_file import AHEAD_BYTES, SCHEMA_VERSION
+from store.log.log_file import AHEAD_BYTES, SCHEMA_VERSION, Row
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, build_checked, digest
 
@@ -273,6 +273,21 @@ def test_known_and_matching_look_ids_up(log: EventLog):
     assert log.present_ids(["ab1", "ab3", "zz"]) == {"ab1", "ab3"}
     assert log.ids_with_prefix("ab") == ["ab1", "ab2"]  # ab3 is no memory
     assert log.ids_with_prefix("%") == []
+
+
+def test_an_id_is_looked_up_by_its_prefix_without_going_through_all_memories(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+):
+    plans: list[str] = []
+    fetch = log.sql
+
+    def explain(query: str, values: tuple[object, ...] = ()) -> list[Row]:
+        plans.extend(str(row[-1]) for row in fetch(f"EXPLAIN QUERY PLAN {query}", values))
+        return fetch(query, values)
+
+    monkeypatch.setattr(log, "sql", explain)
+    log.ids_with_prefix("ab")
+    assert len(plans) == 1 and "id>? AND id<?" in plans[0], plans
 
 
 def test_receipts_are_no_change(log: EventLog):

@@ -309,7 +309,8 @@ class EventLog:
         """
         marks = ", ".join("?" * len(kinds))
         rows = self.sql(
-            f"SELECT id FROM events WHERE kind IN ({marks}) AND id >= ? AND id < ? "
+            # the plus keeps SQLite from going through all memories by the index of kinds
+            f"SELECT id FROM events WHERE +kind IN ({marks}) AND id >= ? AND id < ? "
             "ORDER BY id LIMIT ?",
             (*kinds, prefix, prefix + "\U0010ffff", limit),
         )
