@@ -106,6 +106,11 @@ _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 # a command of a line, up to an unquoted `;`, `&&` or bar
 _COMMAND = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^;&|\\]|(?<!&)&(?!&)|\\)+""")
+# a word of a command that names a file, a folder or a module
+_IS_FILE = re.compile(r"^[^-].*(?:/|\.\w{1,6}['\"]?$|\.\w+\.\w+$)")
+_SETTING = re.compile(r"-[cpfC]|--(?:config|project|file)")  # with a file of the project behind it
+_SUBCOMMAND = re.compile(r"[a-z]{3,12}")  # behind a script: `python manage.py test`
+_PARTLY = frozenset({"--include", "--filter"})
 _ELSEWHERE = ("2>&1", "2>/dev/null", "2> /dev/null")  # at the end of a command
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
 _SAME = 0.5  # of the words of two statements: with more in common, they say the same
@@ -454,27 +459,45 @@ def commands(
         if all(len(sessions) >= _SESSIONS for sessions in ran.values()):
             break
     command_for = {
-        effort: _usual([*sessions.values()][:_SESSIONS])
+        effort: command
         for effort, sessions in ran.items()
-        if sessions
+        if sessions and (command := _usual([*sessions.values()][:_SESSIONS], effort))
     }
     if command_for:
         yield dict(command_for)
 
 
-def _usual(sessions: Sequence[Sequence[str]]) -> str:
+def _usual(sessions: Sequence[Sequence[str]], effort: str) -> str:
     """Return the command that the newest session ran, of several the one that the session before it
-    ran too, and so on. A session that ran `pytest -q a.py` ran `pytest -q`, if any ran that alone.
+    ran too, and so on; "" if there is none. A session that ran `pytest -q a.py` ran `pytest -q`, if
+    any ran that alone.
 
+    Of a command of one session only, the part before the first file that it names, if that is for
+    the same `effort`: a script that was written for the day is none of the project's commands.
     Sessions and the commands of each are given newest first.
     """
     words = [[command.split() for command in dict.fromkeys(session)] for session in sessions]
 
-    def missing(command: str) -> list[bool]:
-        own = command.split()
-        return [all(other[: len(own)] != own for other in session) for session in words]
+    def missing(command: Sequence[str]) -> list[bool]:
+        return [all(other[: len(command)] != command for other in session) for session in words]
 
-    return min(dict.fromkeys(chain.from_iterable(sessions)), key=missing)
+    def without_files(command: list[str]) -> list[str]:
+        for at in range(1, len(command)):
+            is_setting = at > 1 and _SETTING.fullmatch(command[at - 1])
+            has_commands = at == 1 and _SUBCOMMAND.fullmatch(" ".join(command[2:3]))
+            if not _IS_FILE.search(command[at]) or is_setting or has_commands:
+                continue
+            if missing(command[: at + 1]).count(False) < 2:
+                return command[: at - 1 if command[at - 1] in _PARTLY else at]
+        return command
+
+    for command in sorted(chain.from_iterable(words), key=missing):
+        if missing(command).count(False) > 1:
+            return " ".join(command)
+        start = " ".join(without_files(command))
+        if efforts.effort(start) == effort:
+            return start
+    return ""
 
 
 def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[Note]:

@@ -50,10 +50,11 @@ _WHOLE: dict[str, Effort] = {
 }
 # programs whose words are no names of tasks: files, texts, hosts, and their readers
 _ARGUMENTS = frozenset(
-    """rm mv cp mkdir touch chmod chown ln sed awk tar zip unzip curl wget vim vi nano code open
-    kill pkill source export set unset alias man history tee xargs dd rsync scp sqlite3 psql mysql
-    redis-cli python node ruby perl php java bash sh zsh ssh gh glab aws gcloud az kubectl oc docker
-    podman terraform adb openssl base64 http watch hyperfine bundle prisma drizzle-kit""".split()
+    """rm rmdir del mv move ren cp copy xcopy robocopy mkdir touch chmod chown ln sed awk tar
+    zip unzip curl wget vim vi nano code open kill pkill source export set unset alias man history
+    tee xargs dd rsync scp sqlite3 psql mysql redis-cli python node ruby perl php java bash sh zsh
+    ssh gh glab aws gcloud az kubectl oc docker podman terraform adb openssl base64 http watch
+    hyperfine bundle prisma drizzle-kit""".split()
 )
 # programs whose verb decides, regardless of their other words
 _VERBS: dict[str, dict[str, Effort]] = {
