@@ -299,6 +299,16 @@ def test_of_commands_for_one_purpose_the_one_that_sessions_have_in_common_is_tol
     assert of_tests == ([] if told is None else [told])
 
 
+def test_a_deployment_is_told_whole_though_it_ran_once(session: Session):
+    session.ask("cut 3.2.0")
+    session.use(doing="run", command="bazel run //tools:release -- 3.2.0 --sign ada", passed=True)
+    session.use(doing="run", command="bazel test //tools:all", passed=True, output="3 passed")
+    session.stop("It is out.")
+    session.name = "new"
+    release = "bazel run //tools:release -- 3.2.0 --sign ada"
+    assert {"deploy": release, "test": "bazel test //tools:all"} in notes(session.start())
+
+
 def on_branch(session: Session, root: Path, branch: str) -> None:
     """Begin a session in a work tree of its own, with a branch checked out."""
     tree = root if branch == "main" else root.parent / branch

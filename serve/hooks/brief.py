@@ -107,7 +107,7 @@ _LONGEST_COMMAND = 100
 # a command of a line, up to an unquoted `;`, `&&` or bar
 _COMMAND = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^;&|\\]|(?<!&)&(?!&)|\\)+""")
 # a word of a command that names a file, a folder or a module
-_IS_FILE = re.compile(r"^[^-].*(?:/|\.\w{1,6}['\"]?$|\.\w+\.\w+$)")
+_IS_FILE = re.compile(r"^(?!-|//).+(?:/|\.\w{1,6}['\"]?$|\.\w+\.\w+$)")
 _SETTING = re.compile(r"-[cpfC]|--(?:config|project|file)")  # with a file of the project behind it
 _SUBCOMMAND = re.compile(r"[a-z]{3,12}")  # behind a script: `python manage.py test`
 _PARTLY = frozenset({"--include", "--filter"})
@@ -473,8 +473,8 @@ def _usual(sessions: Sequence[Sequence[str]], effort: str) -> str:
     any ran that alone.
 
     Of a command of one session only, the part before the first file that it names, if that is for
-    the same `effort`: a script that was written for the day is none of the project's commands.
-    Sessions and the commands of each are given newest first.
+    the same `effort`: a script that was written for the day is none of the project's commands. A
+    deployment is seldom, and told whole. Sessions and the commands of each are given newest first.
     """
     words = [[command.split() for command in dict.fromkeys(session)] for session in sessions]
 
@@ -492,7 +492,7 @@ def _usual(sessions: Sequence[Sequence[str]], effort: str) -> str:
         return command
 
     for command in sorted(chain.from_iterable(words), key=missing):
-        if missing(command).count(False) > 1:
+        if missing(command).count(False) > 1 or effort == "deploy":
             return " ".join(command)
         start = " ".join(without_files(command))
         if efforts.effort(start) == effort:
