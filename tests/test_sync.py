@@ -395,6 +395,7 @@ def flip(path: Path) -> None:
 HOSTILE: dict[str, Callable[[list[Path]], object]] = {
     "changed": lambda files: flip(files[0]),
     "cut short": lambda files: files[0].write_bytes(files[0].read_bytes()[:-5]),
+    "only begun": lambda files: files[0].write_bytes(files[0].read_bytes()[:9]),
     "empty": lambda files: files[0].write_bytes(b""),
     "plain": lambda files: files[0].write_bytes(b"PAR1"),
     "swapped": lambda files: swap(files[0], files[1]),

@@ -270,6 +270,25 @@ def test_files_with_the_old_key_that_a_folder_brings_back_do_no_harm(
     assert desk.digest() == laptop.digest()
 
 
+def test_a_file_that_arrives_late_is_read_though_it_could_not_be_at_the_change(
+    laptops: list[Laptop], tmp_path: Path
+) -> None:
+    desk, laptop = laptops
+    url = str(tmp_path / "place")
+    key = join(laptops, url)
+    assert desk.run("sync").exit_code == 0
+    half = [path for path in (tmp_path / "place").rglob("about.json") if path.stat().st_size]
+    whole = {path: path.read_bytes() for path in half}
+    for path in half:
+        path.write_bytes(whole[path][:9])  # as a folder that is still being synced has them
+    desk.run("sync", "init", url, given=sealed.write_key(key))
+    for path, data in whole.items():
+        path.write_bytes(data)
+    laptop.record("said later", NOW + SECOND)
+    assert laptop.run("sync").exit_code == 0
+    assert "1 event from laptop" in (result := desk.run("sync")).stdout, result.output
+
+
 def test_the_key_stays_while_not_all_that_the_others_sent_can_be_read(
     laptops: list[Laptop], tmp_path: Path
 ) -> None:

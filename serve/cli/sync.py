@@ -273,9 +273,8 @@ def _seconds(passed: int) -> str:
 def key(env: Environment, /, is_new: bool, as_json: bool) -> None:
     """Print the key that another machine needs to join.
 
-    With --new the place gets another key. Who has only the old one reads nothing that is sent from
-    now on; and once all machines were given the new one, nobody who has only that reads what old
-    versions of its files still hold.
+    With --new the place gets another key. A machine that is not given it reads nothing that is sent
+    from now on. Once none has the old key, old versions of the place's files are unreadable.
     """
     from store.sync import membership, sealed
 

@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     that no longer exist and whose events this one sends.
 
     `keyed_at` is when this machine got the place's key (microseconds UTC); `behind` are the
-    generations sealed with an earlier one, whose machines had not been given this one yet.
+    generations that it did not open then: their machines had not been given it yet.
     """
 
     url: str

@@ -99,7 +99,7 @@ class Sealed:
         data = self._remote.get(name)
         start = len(_MARK) + _NONCE
         try:
-            if not data.startswith(_MARK):
+            if not data.startswith(_MARK) or len(data) < start:
                 raise InvalidTag
             return self._cipher.decrypt(data[len(_MARK) : start], data[start:], name.encode())
         except InvalidTag as error:

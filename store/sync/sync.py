@@ -143,14 +143,15 @@ class TenantSync:
         self._check_key()
         ids = {generation.id for generation in there}
         for generation in there:
-            if generation.id in self.place.behind:
-                continue  # sealed with the old key: its machine sends it again with the new one
             before = machines.get(generation.id, Machine(0, "", 0))
             # in this machine's own generation, events after the last one it remembers sending came
             # from a copy of this home, or before this home was set back
             is_own = own is not None and own.generation == generation.id
             after = own.seq if own is not None and is_own else before.seq
             try:
+                is_behind = generation.id in self.place.behind
+                if is_behind and not _is_readable(self._remote, generation):
+                    continue  # its machine, once given the new key, sends it again
                 if (about := self._about(generation, after)) is None:
                     continue
                 names[about.home] = about.name or generation.id
@@ -304,23 +305,25 @@ def change_key(tenant: Tenant, place: Place, now: int) -> bytes | None:
         except RemoteError:
             membership.write_key(tenant, before)
             raise
-        behind = drop_unreadable(tenant, remote)
+        own = read_state(membership.sent_file(tenant))
+        sent = {own.generation} if own else set()
+        behind = tuple(sorted({*membership.read_heard(tenant).machines, *sent}))
         membership.write_place(tenant, msgspec.structs.replace(place, keyed_at=now, behind=behind))
         membership.sent_file(tenant).unlink(missing_ok=True)
+        _delete(remote, sent)
     return key
 
 
 def drop_unreadable(tenant: Tenant, remote: Remote) -> tuple[str, ...]:
-    """Delete what this machine sent to a place with an earlier key; return the generations known
-    here that the place's key does not open. Raise RemoteError.
+    """Delete what this machine sent to a place, if it was with an earlier key; return the known
+    generations that the place's key does not open, or that have not arrived. Raise RemoteError.
     """
     there = parts.list_generations(remote, TOP)
     readable = {generation.id for generation in there if _is_readable(remote, generation)}
-    known = set(membership.read_heard(tenant).machines)
-    if own := read_state(membership.sent_file(tenant)):
-        known.add(own.generation)
-        _delete(remote, {own.generation} - readable)
-    return tuple(sorted(known - readable))
+    own = read_state(membership.sent_file(tenant))
+    sent = {own.generation} if own else set()
+    _delete(remote, sent - readable)
+    return tuple(sorted({*membership.read_heard(tenant).machines, *sent} - readable))
 
 
 def _is_readable(remote: Remote, generation: Generation) -> bool:
