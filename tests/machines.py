@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from click.testing import CliRunner, Result
+from dashboard_page import application, browser
 
 from serve.cli import main
+from serve.server.open_tenants import OpenTenants
 from store.home import tenant as tenants
+from store.home.config import Settings
 from store.home.errors import RemoteError
 from store.home.tenant import Tenant
 from store.log import commands, integrity
@@ -76,6 +79,15 @@ class Laptop:
         with EventLog(self.tenant.log) as log:
             assert integrity.problems(log) == []
             return list(log.read())
+
+    def jobs_page(self) -> str:
+        """Return the text of the dashboard's page of jobs."""
+        opened = OpenTenants(Settings(self.home))
+        try:
+            page = browser(application(opened)).get("/t/default/jobs")
+            return " ".join(page.get_data(as_text=True).split())
+        finally:
+            opened.close()
 
     def digest(self) -> str:
         with EventLog(self.tenant.log) as log:

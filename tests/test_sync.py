@@ -14,13 +14,12 @@ import msgspec
 import pytest
 from background import until
 from conftest import NOW
-from dashboard_page import application, browser
 from machines import KEY, SECOND, Cut, Laptop
 from plain_receipt import plain_receipt
 from s3_server import BUCKET, s3_server
 from torture.server import Server
 
-from serve.server.open_tenants import OpenTenants
+from serve.server.syncing import Syncing
 from store.home import failures
 from store.home import tenant as tenants
 from store.home.config import Settings
@@ -599,6 +598,11 @@ def test_a_place_that_hangs_does_not_hold_up_the_start_of_a_session(
     try:
         begun = red.run("hook", "claude-code", given=json.dumps(STARTS))
         assert hung.is_set() and "release branch" in begun.output
+        server_sync = Syncing(lambda: Settings(red.home))
+        server_sync.bring_in(red.tenant)
+        waiting = threading.active_count()
+        server_sync.bring_in(red.tenant)
+        assert threading.active_count() == waiting, "one waits for it, not one more each time"
     finally:
         goes_on.set()
 
@@ -614,11 +618,6 @@ def test_the_jobs_page_says_how_the_machines_stand(laptops: list[Laptop]) -> Non
     green.sync()
     red.sync()
     red.record("The lock opens at six", NOW + SECOND)
-    opened = OpenTenants(Settings(red.home))
-    try:
-        page = browser(application(opened)).get("/t/default/jobs")
-        text = " ".join(page.get_data(as_text=True).split())
-    finally:
-        opened.close()
+    text = red.jobs_page()
     assert "Other machines" in text and "red syncs through" in text
     assert "1 event to send" in text and "green: newest event here" in text

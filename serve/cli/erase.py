@@ -309,7 +309,9 @@ def _send_erasing(tenant: "Tenant", now: int) -> bool:
         for _ in range(_REPLICA_TRIES if opened else 0):
             if opened and opened.sync(now, anew=True) is not None:
                 output.note(f"sent to {place.url}: your other machines erase it when they sync")
-                output.note("once they did, `mnemolog sync key --new` makes older files unreadable")
+                output.note(
+                    "once they have, `mnemolog sync key --new` makes older files unreadable"
+                )
                 return True
             time.sleep(_REPLICA_PAUSE_S)
     except (RemoteError, ConfigError) as error:

@@ -284,7 +284,10 @@ def key(env: Environment, /, is_new: bool, as_json: bool) -> None:
     place = _place_of(tenant)
     if not is_new:
         text = sealed.write_key(membership.read_key(tenant, place))
-        output.emit({"key": text}) if as_json else output.say(text)
+        if as_json:
+            output.emit({"key": text})
+        else:
+            output.say(text)
         return
     if problems := _sync(settings, tenant).problems:
         raise InvalidInput(
@@ -296,9 +299,7 @@ def key(env: Environment, /, is_new: bool, as_json: bool) -> None:
         output.emit({"key": text, **msgspec.to_builtins(synced)})
         return
     output.say(f"{place.url} has another key now:")
-    _say_key(text)
-    output.say("Keep it in the old one's place.")
-    _say_who_needs_the_key(tenant)
+    _say_new_key(tenant, text)
 
 
 def _change_key(tenant: Tenant, place: "Place") -> str:
@@ -307,10 +308,12 @@ def _change_key(tenant: Tenant, place: "Place") -> str:
     return sealed.write_key(_once_free(lambda: sync.change_key(tenant, place, environment.now())))
 
 
-def _say_who_needs_the_key(tenant: Tenant) -> None:
-    """Name the machines that neither send nor receive until they are given the new key."""
+def _say_new_key(tenant: Tenant, key: str) -> None:
+    """Print a new key, and the machines that neither send nor receive until they are given it."""
     from store.sync import membership
 
+    _say_key(key)
+    output.say("Keep it in the old one's place.")
     place, machines = _place_of(tenant), membership.read_heard(tenant).machines
     names = sorted({machines[id_].name for id_ in place.behind if id_ in machines})
     others = f" ({', '.join(names)})" if names else ""
@@ -401,6 +404,4 @@ def remove(env: Environment, /, machine: str | None, keep_key: bool, as_json: bo
     output.say(f"{machine} is taken out; this machine sends its events from now on")
     if text is not None:
         output.say(f"It has the old key of {place.url}, so there is another one now:")
-        _say_key(text)
-        output.say("Keep it in the old one's place.")
-        _say_who_needs_the_key(tenant)
+        _say_new_key(tenant, text)

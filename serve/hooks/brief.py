@@ -55,6 +55,7 @@ _LOOKED_AT = 200  # memories, the newest
 _FURTHER = 1_000  # episodes, for facts that the newest do not have
 _WENT_WRONG = 8  # turns in which a command failed
 _LATEST = 12  # turns of a session
+_BRANCH = 60  # characters of its name
 _WORKED = 3  # turns that edited, of a session of substance
 # what a sentence says is still to be done; "remains unchanged" and "what to do" are none
 _DONE = (
@@ -226,7 +227,7 @@ def _on_branch(sessions: Sessions, branch: str | None) -> Sessions:
 def branch_note(memory: Memory, branch: str | None) -> Note:
     """Return the branch of a turn for its note, if another one is checked out now."""
     other = facts_of(memory).branch
-    return {"on_branch": other} if branch and other and other != branch else {}
+    return {"on_branch": one_line(other, _BRANCH)} if branch and other and other != branch else {}
 
 
 def _is_over(view: View, memory: Memory) -> bool:

@@ -41,6 +41,7 @@ class Syncing:
         self._stamps: dict[str, object] = {}
         self._due: dict[str, float] = {}  # when each tenant is due again, monotonic
         self._working = threading.Lock()
+        self._bringing: dict[str, threading.Thread] = {}
 
     def look(self) -> float:
         """Sync the due tenants; return the seconds to wait before the next call."""
@@ -54,12 +55,16 @@ class Syncing:
     def bring_in(self, tenant: Tenant) -> None:
         """Receive what other machines wrote, for the session that begins here.
 
-        A place that takes longer than BRING_IN_S is left to itself, and one that failed to the next
-        `look`.
+        A place that takes longer than BRING_IN_S is left to itself, and no other session waits for
+        it meanwhile; one that failed is left to the next `look`.
         """
         if self._stamps.get(tenant.name) == _FAILED or not (tenant.root / "sync").exists():
             return
+        under_way = self._bringing.get(tenant.name)
+        if under_way is not None and under_way.is_alive():
+            return
         thread = threading.Thread(target=self._look_now, args=(tenant,), daemon=True)
+        self._bringing[tenant.name] = thread
         thread.start()
         thread.join(BRING_IN_S)
 

@@ -150,7 +150,7 @@ class TenantSync:
             after = own.seq if own is not None and is_own else before.seq
             try:
                 is_behind = generation.id in self.place.behind
-                if is_behind and not _is_readable(self._remote, generation):
+                if is_behind and _readable_about(self._remote, generation) is None:
                     continue  # its machine, once given the new key, sends it again
                 if (about := self._about(generation, after)) is None:
                     continue
@@ -305,8 +305,7 @@ def change_key(tenant: Tenant, place: Place, now: int) -> bytes | None:
         except RemoteError:
             membership.write_key(tenant, before)
             raise
-        own = read_state(membership.sent_file(tenant))
-        sent = {own.generation} if own else set()
+        sent = _sent(tenant)
         behind = tuple(sorted({*membership.read_heard(tenant).machines, *sent}))
         membership.write_place(tenant, msgspec.structs.replace(place, keyed_at=now, behind=behind))
         membership.sent_file(tenant).unlink(missing_ok=True)
@@ -319,21 +318,24 @@ def drop_unreadable(tenant: Tenant, remote: Remote) -> tuple[str, ...]:
     generations that the place's key does not open, or that have not arrived. Raise RemoteError.
     """
     there = parts.list_generations(remote, TOP)
-    readable = {generation.id for generation in there if _is_readable(remote, generation)}
-    own = read_state(membership.sent_file(tenant))
-    sent = {own.generation} if own else set()
+    readable = {generation.id for generation in there if _readable_about(remote, generation)}
+    sent = _sent(tenant)
     _delete(remote, sent - readable)
     return tuple(sorted({*membership.read_heard(tenant).machines, *sent} - readable))
 
 
-def _is_readable(remote: Remote, generation: Generation) -> bool:
-    if not generation.has_about:
-        return False
+def _sent(tenant: Tenant) -> set[str]:
+    """Return the generation that this machine sends, in a set; an empty one if it sent nothing."""
+    own = read_state(membership.sent_file(tenant))
+    return {own.generation} if own else set()
+
+
+def _readable_about(remote: Remote, generation: Generation) -> About | None:
+    """Return the description of a generation; None if it has none that the key opens."""
     try:
-        parts.read_about(remote, generation)
+        return parts.read_about(remote, generation) if generation.has_about else None
     except parts.DamagedPart:
-        return False
-    return True
+        return None
 
 
 def homes_at(remote: Remote) -> frozenset[str]:
@@ -342,8 +344,7 @@ def homes_at(remote: Remote) -> frozenset[str]:
     """
     homes: set[str] = set()
     for generation in parts.list_generations(remote, TOP):
-        if _is_readable(remote, generation):
-            about = parts.read_about(remote, generation)
+        if about := _readable_about(remote, generation):
             homes |= {about.home, *about.adopted}
     return frozenset(homes)
 
