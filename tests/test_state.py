@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_selection import HOUR, NOW, Memory, memory
 
-from serve.hooks.brief import without_asides
+from serve.hooks.earlier_turns import without_asides
 from serve.recall.context_block import note
 from serve.recall.recall import Hit
 from store.derived.claim_links import NAMES, Claims, is_change

@@ -24,8 +24,9 @@ import msgspec
 from msgspec.structs import replace
 
 from serve.hooks import speaking
-from serve.hooks.brief import branch_note, goal_note, last_session, left_open, recent_turns
+from serve.hooks.brief import goal_note
 from serve.hooks.call import Call
+from serve.hooks.earlier_turns import branch_note, last_session, left_open, recent_turns
 from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
 from serve.lessons.deeds import bearings

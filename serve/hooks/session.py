@@ -17,8 +17,10 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from serve.hooks.brief import BYTES as BRIEF_BYTES
-from serve.hooks.brief import brief, commands, goal_note, recent_turns, standing_parts
+from serve.hooks.brief import brief, goal_note, standing_parts
 from serve.hooks.call import Call
+from serve.hooks.earlier_turns import recent_turns
+from serve.hooks.habits import commands
 from serve.hooks.model_context import ModelContext, keeps_notes, model_context
 from serve.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes

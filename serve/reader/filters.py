@@ -121,6 +121,11 @@ class Filter(msgspec.Struct, frozen=True):
             and (self.until is None or memory.created_at < self.until)
         )
 
+    def is_own(self, memory: Memory) -> bool:
+        """Return True if a memory is of the filter's project, or of one that may come back too."""
+        scopes = (*scope_chain(self.project or ""), *self.shared)
+        return (memory.project or "") in scopes
+
     def _holds_in(self, project: str | None) -> bool:
         if project is not None and SHARED in project:
             return project in self.shared or project == self.project

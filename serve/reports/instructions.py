@@ -9,6 +9,7 @@ has no text of a tool or a web page, and no unconfirmed text. All else in the fi
 from pathlib import Path
 
 from serve.hooks import brief as briefs
+from serve.hooks import earlier_turns, habits
 from serve.reader.filters import Filter
 from serve.reader.held import is_held
 from serve.reader.memory_json import role
@@ -41,7 +42,7 @@ def instructions(view: View, conditions: Filter) -> str:
             "Commands that worked",
             [
                 f"- {effort}: `{_plain(str(command))}`"
-                for commands in briefs.commands(briefs.recent_turns(view, conditions))
+                for commands in habits.commands(earlier_turns.recent_turns(view, conditions))
                 for effort, command in commands.items()
             ],
         ),

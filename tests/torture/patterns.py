@@ -23,7 +23,7 @@ from torture.regexes import Regex, found, modules, uses
 
 from pipelines.jobs.distill import fixes
 from pipelines.jobs.facts import statements
-from serve.hooks import brief
+from serve.hooks import earlier_turns
 from serve.recall import analysis
 from store.agents import authorship, prompt_classifier, tool_calls
 from store.memories import episode
@@ -58,11 +58,11 @@ CAPPED: Mapping[str, int] = {
     "store.text.claims._FENCE": claims.LOOKED_AT,
     "store.text.claims._END": claims.LOOKED_AT,
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
-    "serve.hooks.brief._ASIDE": brief.OPENING,
-    "serve.hooks.brief._BACK": brief.OPENING,
-    "serve.hooks.brief._LEFT_OPEN": episode.MAX_SAID,
-    "serve.hooks.brief._NONE_OPEN": episode.MAX_SAID,
-    "serve.hooks.brief._TITLE": episode.MAX_SAID,
+    "serve.hooks.earlier_turns._ASIDE": earlier_turns.OPENING,
+    "serve.hooks.earlier_turns._BACK": earlier_turns.OPENING,
+    "serve.hooks.earlier_turns._LEFT_OPEN": episode.MAX_SAID,
+    "serve.hooks.earlier_turns._NONE_OPEN": episode.MAX_SAID,
+    "serve.hooks.earlier_turns._TITLE": episode.MAX_SAID,
 }
 # methods used with patterns in a tuple or a dictionary: the source does not call these by name
 HELD: Mapping[str, set[str]] = {
