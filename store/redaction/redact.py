@@ -68,6 +68,10 @@ class Joined:
         """Return the original span of a part of this text; `end` is after its last character."""
         return self._place(start), self._place(end - 1) + 1
 
+    def piece_before(self, start: int) -> int:
+        """Return where the piece with a position of this text begins in the original text."""
+        return self.befores[bisect_right(self.starts, start) - 1]
+
     def first_gap(self, start: int) -> int:
         """Return the first position behind `start` where a gap was removed; else the end."""
         piece = bisect_right(self.starts, start)
@@ -271,11 +275,13 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
     blocks = _patterns_in(_BLOCK_CUES, text)
     secrets = _matches(blocks, text, text)
     words: list[Pattern] = []
+    read = set[int]()  # the starts of the words with a secret
     if (long := long_words(text)) is not None:
         words = _patterns_in(_WORD_CUES, long.text)
         for secret in _matches(words, long.text, long.text):
             start, end = long.before(secret.start, secret.end)
             secrets.append(Secret(secret.kind, start, end))
+            read.add(long.piece_before(secret.start))
     if not text.isalnum():  # a name and its value have something between them
         lowered = text.lower()
         if len(lowered) != len(text):
@@ -287,7 +293,8 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
             if token_patterns.is_container_secret(kind, text[start:end])
         ]
         if long is not None:  # last: any other kind is more specific
-            spans = bare_tokens.find_bare_tokens(text, long.befores)
+            others = (start for start in long.befores if start not in read)
+            spans = bare_tokens.find_bare_tokens(text, others)
             secrets += [Secret("token", start, end) for start, end in spans]
     cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
     return _without_overlaps(secrets), cued
