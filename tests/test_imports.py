@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SLOW = {
     *("dagster", "litellm", "polars", "lancedb", "lance", "matplotlib", "pandas", "rich"),
     *("torch", "onnx", "onnxruntime", "tokenizers", "tomlkit", "qdrant_client", "neo4j"),
-    *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
+    *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "filelock"),
 }
 
 
@@ -42,6 +42,11 @@ def loaded(statement: str, cwd: Path) -> set[str]:
 )
 def test_the_server_starts_without_the_libraries_of_the_jobs(module: str, tmp_path: Path):
     assert loaded(f"import {module}", tmp_path).isdisjoint(SLOW)
+
+
+def test_a_hook_is_answered_without_an_importer(tmp_path: Path):
+    names = {name for name in loaded("import serve.hooks.answer", tmp_path) if "importers." in name}
+    assert names <= {"store.importers.git_command"}  # it runs git, for what a work tree shares
 
 
 def test_a_server_loads_few_dataclasses(tmp_path: Path):

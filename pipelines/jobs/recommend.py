@@ -19,13 +19,12 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import DAY, moment
 from store.home.tenant import find_tenant
-from store.importers.git import SOURCE as COMMIT
 from store.index.vector_scan import VectorRows
 from store.log import event_kinds
 from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, RecordedKind, Revised, Step, What
 from store.log.events import Event
-from store.memories.memory import Memory
+from store.memories.memory import COMMIT, Memory
 from store.plans import recommendations, steps
 from store.plans.recommendations import Change
 from store.text import tokenizer

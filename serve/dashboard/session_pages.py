@@ -24,10 +24,10 @@ from serve.server.open_tenants import OpenTenant
 from store.agents.work import work
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import EVER
-from store.importers import git
 from store.log import log_queries
 from store.log.event_kinds import EPISODE, MEMORY_KINDS, Recalled
 from store.log.events import Event
+from store.memories.memory import COMMIT
 
 SHOWN = 40  # sessions of a page
 TURNS = 25  # of a page
@@ -109,7 +109,7 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
         conditions = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
         wanted = Listing(conditions, state="any", sort="created_at")
         memories = listing.page(view, wanted, LINES).memories if project else ()
-        return [memory_line(view, memory.id) for memory in memories if memory.source == git.SOURCE]
+        return [memory_line(view, memory.id) for memory in memories if memory.source == COMMIT]
 
     return {
         "agent": next((event.agent for event in events if event.agent), None),

@@ -34,7 +34,7 @@ from store.agents import prompt_statements
 from store.derived.feedback import Counts
 from store.derived.statement_weights import Scores, lasting_sentences, read_lasting, weigh
 from store.log.event_kinds import EPISODE, STATEMENT
-from store.memories.memory import Memory
+from store.memories.memory import COMMIT, Memory
 from store.plans.lesson_proposals import ACCEPTED
 from store.text import tokenizer
 from store.text.claims import tells_of_past
@@ -217,7 +217,7 @@ def _statement_note(view: View, memory: Memory, conditions: Filter) -> Note:
 
 def _short(view: View, memory: Memory, conditions: Filter, longest: int = LONGEST) -> Note:
     current = shown = _without_outdated(view, memory)
-    if memory.source == "git":  # without the list of a commit's files, by which recall finds it
+    if memory.source == COMMIT:  # without the list of a commit's files, by which recall finds it
         shown = structs.replace(current, content=_FILES.sub("", current.content))
     return note(
         shown,

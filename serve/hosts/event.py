@@ -13,8 +13,8 @@ import msgspec
 
 from store.agents.json_fields import LONGEST_ID, join_surrogates, text
 from store.agents.tool_calls import ToolUse
+from store.agents.typed_text import human_text
 from store.home.errors import InvalidInput
-from store.importers.transcript_turn import human_text
 from store.text import frame
 
 Moment = Literal[

@@ -27,7 +27,7 @@ from serve.hosts.host import (
     plugin_file,
     rules_in,
 )
-from store.importers.opencode import unquote_prompt
+from store.agents.typed_text import unquote_prompt
 
 _START = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
 

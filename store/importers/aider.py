@@ -15,10 +15,11 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from store.agents.typed_text import human_text
 from store.home.instants import SECOND, micros
 from store.home.projects import git_root
 from store.importers.source_files import is_source_file, read_lines
-from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn
 
 NAME = ".aider.chat.history.md"
 MARKS = re.compile(rb"^# aider chat started at \d{4}-\d\d-\d\d ", re.MULTILINE)

@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 
 from store.agents.tool_calls import MAX_SOURCE
+from store.agents.typed_text import human_text
 from store.home.instants import LATEST, micros
 from store.importers.source_files import UNREADABLE, decode_json, files_below, read_records
-from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn
 
 MAX_LINE = 8 << 20  # bytes: a prompt with a picture; longer lines hold little text
 SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders

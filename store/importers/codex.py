@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from store.agents.json_fields import mapping, plain, text
+from store.agents.typed_text import human_text
 from store.importers.source_files import (
     UNREADABLE,
     decode_json,
@@ -28,15 +29,7 @@ from store.importers.source_files import (
     files_below,
     read_records,
 )
-from store.importers.transcript_turn import (
-    OpenTurn,
-    Said,
-    Skip,
-    Transcript,
-    Turn,
-    human_text,
-    parse_instant,
-)
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, parse_instant
 
 MAX_LINE = 8 << 20  # bytes
 FOLDERS = ("sessions", "archived_sessions")

@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from store.agents.json_fields import mapping, objects, plain, text
+from store.agents.typed_text import human_text
 from store.home.capped_files import is_crowded, open_capped
 from store.home.errors import SourceError
 from store.importers.source_files import (
@@ -28,15 +29,7 @@ from store.importers.source_files import (
     files_below,
     read_records,
 )
-from store.importers.transcript_turn import (
-    OpenTurn,
-    Said,
-    Skip,
-    Transcript,
-    Turn,
-    human_text,
-    parse_instant,
-)
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, parse_instant
 
 MAX_LINE = 16 << 20  # bytes: all messages of a chat that was resumed
 MAX_DOCUMENT = 32 << 20

@@ -28,9 +28,9 @@ from store.importers.git_message import (
 )
 from store.importers.source_files import Progress, no_progress, printable_name
 from store.log.commands import Draft
+from store.memories.memory import COMMIT
 from store.text.excerpt import label
 
-SOURCE = "git"
 FILES_SHOWN = 6  # in the text
 FILES_KEPT = 20  # in the metadata
 FILES_READ = 2_000  # of one commit: an import of a whole tree must not fill the memory
@@ -184,7 +184,7 @@ def _draft(commit: Commit, read: Message, origin: Origin, project: str | None, r
     paths = [change.path for change in changes]
     parts = (read.subject, read.why, _files_line(changes))
     return Draft(
-        id=derived_id(at, SOURCE, project or root, commit.sha),
+        id=derived_id(at, COMMIT, project or root, commit.sha),
         content="\n\n".join(part for part in parts if part),
         context=(
             _pull_line(origin.pull, read, is_whole=commit.is_merge or origin.pull.commits == 1)
@@ -195,7 +195,7 @@ def _draft(commit: Commit, read: Message, origin: Origin, project: str | None, r
         kind=kind_of_message(read),
         tags=_tags(read, paths, origin),
         project=project,
-        source=SOURCE,
+        source=COMMIT,
         created_by=None if is_automatic(commit.author) else label(commit.author),
         created_at=moment(at),
         trust="agent",  # collaborators wrote it too: notes of work, not this user's word
@@ -243,12 +243,12 @@ def _release_draft(notes: ReleaseNotes, project: str | None, root: str) -> Draft
     after = f", after {notes.previous.version}" if notes.previous else ""
     count = f"{notes.changes} changes" if notes.changes > 1 else "one change"
     return Draft(
-        id=derived_id(at, SOURCE, project or root, "release", release.version),
+        id=derived_id(at, COMMIT, project or root, "release", release.version),
         content=f"Release {_named(release)} on {day(release.at)}{after}: {count}.",
         kind="milestone",
         tags=("release",),
         project=project,
-        source=SOURCE,
+        source=COMMIT,
         created_at=moment(at),
         trust="agent",
         author="repository",

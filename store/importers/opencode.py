@@ -23,6 +23,7 @@ import apsw
 
 from store.agents.json_fields import mapping, text
 from store.agents.tool_calls import has_passed
+from store.agents.typed_text import human_text, unquote_prompt
 from store.home.capped_files import is_crowded
 from store.home.errors import SourceError
 from store.importers.source_files import (
@@ -32,15 +33,7 @@ from store.importers.source_files import (
     is_source_file,
     open_database,
 )
-from store.importers.transcript_turn import (
-    OpenTurn,
-    Said,
-    Skip,
-    Transcript,
-    Turn,
-    human_text,
-    parse_instant,
-)
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, parse_instant
 
 MAX_RECORD = 8 << 20  # bytes of a message or a part
 MAX_PARTS = 2_000  # of a message
@@ -49,14 +42,6 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _LONG = 1 << 20  # characters read of a field
 # a call that was refused or cut off did nothing, and is no error of the work either
 _NOT_DONE = ("The user rejected permission", "The user dismissed", "Tool execution aborted")
-
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-
-
-def unquote_prompt(prompt: str) -> str:
-    """Return a prompt without the quotes that `opencode run` puts around one of several words."""
-    quoted = _QUOTED.fullmatch(prompt)
-    return quoted[1].replace('\\"', '"') if quoted else prompt
 
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:

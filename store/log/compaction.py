@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import filelock
 import msgspec
 
 from store.home.errors import LogBusy
@@ -80,6 +79,8 @@ def alone(log: Path) -> Iterator[None]:
     Raise LogBusy if another process holds it, another LogError if the disk does not take the
     block's writes beside the log.
     """
+    import filelock  # rewriting is rare, and it costs a tenth of a server's start
+
     try:
         with (
             translate_disk_errors(log.parent),

@@ -21,6 +21,7 @@ UNSEEN = (FORGOTTEN, OPEN)  # never returned by any query
 FALLEN = (SUPERSEDED, FORGOTTEN, STALE)  # insights made from these become stale
 ERASED = bytes(16)  # in place of a text's hash: no text has it
 AUTO = "auto"  # a tier that is left to the rules
+COMMIT = "git"  # the source of memories made of commits and releases
 DEFAULT_SCORE = 0.5
 
 

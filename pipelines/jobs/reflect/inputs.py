@@ -16,15 +16,14 @@ import numpy as np
 from pipelines.jobs import Context, Rows
 from store.derived.entities import EntityIndex
 from store.home.instants import DAY
-from store.importers import git
 from store.log.event_kinds import EPISODE
-from store.memories.memory import Memory
+from store.memories.memory import COMMIT, Memory
 
 MOST = 16_384  # memories of a project
 
 # kinds that repeat other memories, state a wish or report an event; and sources that only do so
 _NONE_OF = frozenset({"insight", "summary", "goal", EPISODE})
-_NOT_FROM = frozenset({git.SOURCE})
+_NOT_FROM = frozenset({COMMIT})
 
 
 @dataclass(frozen=True)
