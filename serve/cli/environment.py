@@ -28,12 +28,12 @@ from store.home.files import make_folder
 from store.home.instants import isoformat
 from store.home.projects import check_project, scope_of
 from store.home.tenant import Tenant
-from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.hosts.host import Install, Machine
     from serve.reader.reader import Known, Reader
     from store.home.registry import Server
+    from store.log.event_log import EventLog
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -124,6 +124,8 @@ def current_tenant(settings: Settings) -> Tenant:
 
 def make_tenant(settings: Settings) -> tuple[Tenant, bool]:
     """Make the home and the tenant's log if missing; return the tenant, and True if new."""
+    from store.log.event_log import EventLog
+
     tenant = tenants.tenant(settings.home, settings.choices.tenant)
     is_new = not tenant.exists
     try:
@@ -137,11 +139,13 @@ def make_tenant(settings: Settings) -> tuple[Tenant, bool]:
     return tenant, is_new
 
 
-def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
+def open_log(settings: Settings, *, waits: bool = False) -> "EventLog":
     """Return the chosen tenant's log; raise NotFound if it was never made.
 
     With `waits` the log may be one that cannot be opened: see EventLog.
     """
+    from store.log.event_log import EventLog  # with redaction, a tenth of a command's start
+
     return EventLog(current_tenant(settings).log, waits=waits)
 
 
@@ -151,7 +155,7 @@ def open_if_made(settings: Settings) -> "AbstractContextManager[EventLog | None]
     return open_log(settings) if has_log else nullcontext()
 
 
-def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None) -> "Reader":
+def open_reader(settings: Settings, log: "EventLog", tenant: Tenant | None = None) -> "Reader":
     """Return a reader of the chosen tenant, or another, without a server; in an agent's shell,
     memories held back from agents stay hidden.
     """
@@ -168,7 +172,7 @@ def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None)
 
 
 @contextmanager
-def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Iterator["Known"]:
+def known(settings: Settings, log: "EventLog", known_at: str | None = None) -> Iterator["Known"]:
     """Yield the memory as it is known, or as it was at a place in its log.
 
     Raise InvalidInput if `known_at` names no such place.
@@ -198,7 +202,7 @@ def open_known(
         yield log, here
 
 
-def open_or_make(settings: Settings) -> EventLog:
+def open_or_make(settings: Settings) -> "EventLog":
     """Return the log to write to; the default tenant needs no `init` before its first memory."""
     if settings.choices.tenant == config.DEFAULT_TENANT:
         make_tenant(settings)

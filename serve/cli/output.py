@@ -11,15 +11,17 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from serve.formatting import sanitize
 from store.home.errors import InvalidInput, LogError
 from store.log.event_kinds import Recorded
-from store.log.event_log import EventLog
 from store.text import visible_json
+
+if TYPE_CHECKING:
+    from store.log.event_log import EventLog
 
 # the meaning of each colour, everywhere: all is well, look at this, it failed
 COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
@@ -109,7 +111,7 @@ def _width() -> int:
     return min(100, shutil.get_terminal_size().columns) - 1
 
 
-def short_id(log: EventLog, id_: str) -> str:
+def short_id(log: "EventLog", id_: str) -> str:
     """Return the shortest unique prefix of a memory's id, in `_ID_LENGTHS`; the whole id if the log
     cannot be read.
     """
@@ -120,13 +122,13 @@ def short_id(log: EventLog, id_: str) -> str:
     return id_
 
 
-def first_words(log: EventLog, id_: str, width: int = 56) -> str:
+def first_words(log: "EventLog", id_: str, width: int = 56) -> str:
     """Return the first words of a memory; "" if it was erased or does not exist."""
     body = next((event.body for event in log.events_for(id_)), None)
     return one_line(getattr(body, "content", "") or getattr(body, "prompt", ""), width)
 
 
-def recorded_text(log: EventLog, id_: str) -> str:
+def recorded_text(log: "EventLog", id_: str) -> str:
     """Return the text that a memory was recorded with, on one line; "" for anything else."""
     body = next((event.body for event in log.events_for(id_)), None)
     return one_line(body.content) if isinstance(body, Recorded) else ""

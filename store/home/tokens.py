@@ -21,7 +21,6 @@ import msgspec
 from store.home.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.home.files import FileStamp, file_lock, file_stamp, replace_file
 from store.home.instants import DAY
-from store.redaction.redact import redact
 
 Scope = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -89,6 +88,8 @@ def make(
     """
     if not wanted.name.isprintable():
         raise InvalidInput("a token's name is one line of text")
+    from store.redaction.redact import redact  # a tenth of a command's start
+
     id_ = secrets.token_hex(6)
     text = f"{PREFIX}_{id_}_{secrets.token_urlsafe(32)}"
     token = Token(
