@@ -39,9 +39,9 @@ lint: setup
 	$(BIN)/ruff format --check store serve pipelines tests
 	$(BIN)/mypy --num-workers auto
 
-# compiled once, and not by each of the thousand programs that the tests start; with a worker more
-# than there are processors, for one always waits for a server, a browser or the disk
-WORKERS = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
+# compiled once, and not by each of the thousand programs that the tests start; with two workers more
+# than there are processors, for two always wait for a server, a browser or the disk
+WORKERS = $(shell $(PYTHON) -c 'import os; print(min(6, (os.cpu_count() or 1) + 2))')
 test: lint
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
