@@ -446,9 +446,11 @@ def test_the_brief_tells_what_failed_and_how_it_ended_where_there_is_room(sessio
     turn(session, "one", "goroutines leak", "The body was never drained. " * 10, ran)
     turn(session, "two", "where is the pool", "There is none.", looked)
     turn(session, "three", "add a badge", "It is there.")
+    turn(session, "four", "wire the drain valve", "Let me look at the file.", ran)
     session.name = "new"
     _, _, failed = session.start().partition("What failed here before, and how it ended:")
     assert "The body was never drained." in failed and "There is none." not in failed
+    assert "drain valve" not in failed, "how it ended was not said"
     for number in range(30):
         session.remember(f"Rule {number} of the house " + "a" * 200, kind="lesson")
     assert "What failed here before" not in session.start("clear")
