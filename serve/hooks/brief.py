@@ -92,8 +92,7 @@ def brief(
     shown = {line["id"] for part in rest for line in part.notes if "id" in line}
     others = [episode for episode in earlier if episode.id not in shown]
     failed = (_turn(view, memory, conditions) for memory in went_wrong(conditions, others))
-    told = (line for line in failed if "agent_said" in line)  # the others do not say how it ended
-    ended = tuple(_fill_room(told, left - max(0, sum(map(_size, usual)) - HABITS)))
+    ended = tuple(_fill_room(failed, left - max(0, sum(map(_size, usual)) - HABITS)))
     parts = (
         *standing,
         *rest,

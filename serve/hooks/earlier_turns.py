@@ -23,8 +23,8 @@ from store.text.excerpt import one_line, reports
 Sessions = dict[str | None, list[Memory]]  # their turns, by the session, the newest first
 # where branches are merged; what was done on any of them may be gone on with there
 MAIN_LINES = frozenset({"main", "master", "trunk", "develop", "dev"})
-_TURNS = 3  # of the last session that are told
 LOOKED_AT = 200  # memories, the newest
+_TURNS = 3  # of the last session that are told
 _FURTHER = 1_000  # episodes, for facts that the newest do not have
 _WENT_WRONG = 8  # turns in which a command failed
 _LATEST = 12  # turns of a session
@@ -111,10 +111,9 @@ def last_session(
         for memory in without_asides(memories)
         if memory.state != OPEN or view.ends_others(memory)
     ]
-    those = those[:_LATEST]
-    return [memory for memory in those if not is_held(memory) and not _is_over(view, memory)][
-        :_TURNS
-    ]
+    latest = those[:_LATEST]
+    holding = [memory for memory in latest if not is_held(memory) and not _is_over(view, memory)]
+    return holding[:_TURNS]
 
 
 def _on_branch(sessions: Sessions, branch: str | None) -> Sessions:
@@ -189,19 +188,26 @@ def left_open(
 
 
 def went_wrong(conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
-    """Return the last turns here with a failed command and a last message of the agent, from
-    `episodes` (newest first).
+    """Return the last turns here in which a command failed and the agent reported how it ended,
+    from `episodes` (newest first).
     """
-    failed = (memory for memory in episodes[:LOOKED_AT] if memory.result and any(_failures(memory)))
+    failed = (
+        memory
+        for memory in episodes[:LOOKED_AT]
+        if _has_failure(memory) and reports(memory.result or "")
+    )
     own = (memory for memory in failed if conditions.is_own(memory) and not is_held(memory))
     return list(islice(own, _WENT_WRONG))
 
 
-def _failures(episode: Memory) -> Iterator[str]:
-    """Yield the failed commands of a turn, except those that only look: they fail on no match."""
-    for command, outcome in commands_run(episode):
-        if outcome.startswith("failed") and not efforts.only_looks(command):
-            yield command
+def _has_failure(episode: Memory) -> bool:
+    """Return True if a command of a turn failed, except those that only look: they fail on no
+    match.
+    """
+    return any(
+        outcome.startswith("failed") and not efforts.only_looks(command)
+        for command, outcome in commands_run(episode)
+    )
 
 
 def _leaves_open(turn: Memory) -> bool:

@@ -275,13 +275,13 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
     blocks = _patterns_in(_BLOCK_CUES, text)
     secrets = _matches(blocks, text, text)
     words: list[Pattern] = []
-    read = set[int]()  # the starts of the words with a secret
+    settled = set[int]()  # the starts of the words with an issued secret
     if (long := long_words(text)) is not None:
         words = _patterns_in(_WORD_CUES, long.text)
         for secret in _matches(words, long.text, long.text):
             start, end = long.before(secret.start, secret.end)
             secrets.append(Secret(secret.kind, start, end))
-            read.add(long.piece_before(secret.start))
+            settled.add(long.piece_before(secret.start))
     if not text.isalnum():  # a name and its value have something between them
         lowered = text.lower()
         if len(lowered) != len(text):
@@ -293,7 +293,7 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
             if token_patterns.is_container_secret(kind, text[start:end])
         ]
         if long is not None:  # last: any other kind is more specific
-            others = (start for start in long.befores if start not in read)
+            others = (start for start in long.befores if start not in settled)
             spans = bare_tokens.find_bare_tokens(text, others)
             secrets += [Secret("token", start, end) for start, end in spans]
     cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
