@@ -43,9 +43,13 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield server
 
 
-def settings(agent: Agent, model: ModelServer, **limits: Any) -> Settings:
+def settings(
+    agent: Agent, model: ModelServer, *, remembers: bool = False, **limits: Any
+) -> Settings:
+    """Return settings with a model; it reads prompts for statements if it `remembers`."""
     values = {"balanced": "openai/gpt-5-mini", "api_base": model.url, "timeout_s": 10.0} | limits
-    return Settings(agent.tenants.settings.home, Choices(llm=Llm(**values)))
+    choices = Choices(llm=Llm(**values), remember_words=remembers)
+    return Settings(agent.tenants.settings.home, choices)
 
 
 def distilled(

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from msgspec.structs import replace as with_fields
 
 from store.agents.authorship import mask, read_authors
-from store.agents.prompt_classifier import Lasting, Said, read
+from store.agents.prompt_classifier import Lasting, Said, Sentence, read
 from store.home.config import RECORD_KINDS, RecordKind
 from store.home.errors import InvalidInput
 from store.home.instants import derived_id
@@ -66,6 +66,7 @@ MOST = 3  # of one prompt
 LONGEST = 600  # characters
 SHORT = 6  # words: an answer of so few means nothing without its question
 ASKED = 240  # characters of the question
+ANSWER = "Asked \u201c"  # a statement that begins so is an answer, with its question
 SURE, ALSO = 0.45, 0.15  # the least probability that a kept sentence lasts; that of one beside it
 
 
@@ -91,13 +92,23 @@ def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...
         question = question[-ASKED:].partition(" ")[2]
     statements: list[PromptStatement] = []
     for run in islice(_runs(prompt, read(typed, before)), MOST):
-        words = " ".join(typed[run[0].start : run[-1].end].split())
-        words = excerpt(re.sub("\u2026+", "\u2026", words), LONGEST)
+        words = quote(typed, run)
         if is_answer and len(words.split()) <= SHORT:
-            words = f"Asked \u201c{question}\u201d: {words}"
+            words = f"{ANSWER}{question}\u201d: {words}"
         likeliest = max(run, key=lambda sentence: sentence.lasts)
         statements.append(PromptStatement(words, likeliest.kind))
     return tuple(statements)
+
+
+def quote(typed: str, run: Sequence[Said | Sentence]) -> str:
+    """Return the words of consecutive sentences, LONGEST characters at most."""
+    words = " ".join(typed[run[0].start : run[-1].end].split())
+    return excerpt(re.sub("\u2026+", "\u2026", words), LONGEST)
+
+
+def is_interrupted(prompt: str, before: Said | Sentence, after: Said | Sentence) -> bool:
+    """Return True if there is a paste between two sentences."""
+    return bool(prompt[before.end : after.start].strip(" \t\r\n\"')]"))
 
 
 def _runs(prompt: str, sentences: Sequence[Said]) -> Iterator[list[Said]]:
@@ -107,7 +118,7 @@ def _runs(prompt: str, sentences: Sequence[Said]) -> Iterator[list[Said]]:
     """
     run: list[Said] = []
     for sentence in sentences:
-        if run and prompt[run[-1].end : sentence.start].strip(" \t\r\n\"')]"):
+        if run and is_interrupted(prompt, run[-1], sentence):
             yield from _if_sure(run)
             run = []
         if sentence.lasts >= ALSO:
@@ -149,13 +160,9 @@ def statement_events(
     ]
 
 
-def _new_statement_events(
-    prompted: Event, prompt_statement: PromptStatement, there: Sequence[Memory]
-) -> Iterator[Event]:
-    says = statement(prompt_statement.text).says
-    if any(statement(old.content).says == says for old in there):
-        return
-    draft = Draft(
+def draft_of(prompted: Event, prompt_statement: PromptStatement) -> Draft:
+    """Return the memory of a prompt's statement, with the same id whoever finds it."""
+    return Draft(
         id=derived_id(prompted.at, "statement", prompted.id, prompt_statement.text),
         content=prompt_statement.text,
         kind="statement",
@@ -165,9 +172,18 @@ def _new_statement_events(
         project=prompted.project,
         session=prompted.session,
         agent=prompted.agent,
+        author="typed",
     )
+
+
+def _new_statement_events(
+    prompted: Event, prompt_statement: PromptStatement, there: Sequence[Memory]
+) -> Iterator[Event]:
+    says = statement(prompt_statement.text).says
+    if any(statement(old.content).says == says for old in there):
+        return
     try:
-        event = with_fields(commands.memory_event(draft, prompted.at), author="typed")
+        event = commands.memory_event(draft_of(prompted, prompt_statement), prompted.at)
     except InvalidInput:  # its words make no memory
         return
     yield event

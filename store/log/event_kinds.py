@@ -24,6 +24,11 @@ Project = Annotated[
 ]
 Instant = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
 
+Trust = Literal["user", "agent", "tool", "web"]
+# the author of the text, most trusted first: `typed` by a person, `quoted` by a person from
+# elsewhere, a `program` with no person at the keyboard, ...
+Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
+
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of an event beyond its envelope."""
@@ -199,7 +204,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
     project: str | None = None
     session: str | None = None
-    trust: Literal["user", "agent", "tool", "web"] = "user"
+    trust: Trust = "user"
+    author: Author | None = None
     before: dict[str, Any] = {}
     evidence: dict[str, Any] = {}
 
@@ -372,10 +378,6 @@ RecordedKind = Literal[
 ]
 MemoryKind = Literal[RecordedKind, "episode"]
 Tier = Literal["auto", "working", "episodic", "semantic"]
-Trust = Literal["user", "agent", "tool", "web"]
-# the author of the text, most trusted first: `typed` by a person, `quoted` by a person from
-# elsewhere, a `program` with no person at the keyboard, ...
-Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"]  # of a memory

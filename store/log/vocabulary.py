@@ -20,7 +20,10 @@ from store.log.events import KINDS, Event, decode
 #     "recorded": (lambda body: body.kind == "hunch",),
 ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {
     "action": (lambda body: body.diff is not None,),
-    "planned": (lambda body: body.job == "bulk",),
+    "planned": (
+        lambda body: body.job == "bulk",
+        lambda body: any(step.author is not None for step in body.steps),
+    ),
     "session": (lambda body: body.drawn is not None,),
 }
 

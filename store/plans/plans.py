@@ -302,7 +302,7 @@ def events_of(planned: Planned, now: int) -> list[Event]:
         body = decode(step.event, msgspec.json.encode(step.body).decode())
         id_ = step.subject if step.event == "recorded" else new_id(now)
         whose = (step.project, step.session, None, step.trust)
-        events.append(Event(id_, now, body, step.subject, *whose))
+        events.append(Event(id_, now, body, step.subject, *whose, author=step.author))
     return events
 
 

@@ -57,8 +57,9 @@ def least_trust(sources: Sequence[Memory]) -> Trust:
     return trust
 
 
-def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Step:
-    """Return the step that records a job's result; its `id` is set by `result_id`.
+def record(draft: Draft, made: Made | None, now: int, why: str, **evidence: Any) -> Step:
+    """Return the step that records a job's result; its `id` is set by `result_id`. None was `made`
+    by a job: it quotes the user.
 
     Raise JunkText or InvalidInput for a draft that makes no memory.
     """
@@ -73,6 +74,7 @@ def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Ste
         project=event.project,
         session=event.session,
         trust=event.trust,
+        author=event.author,
         evidence=evidence,
     )
 

@@ -5,6 +5,10 @@ calls lasting, and how many of the lasting sentences are found.
     git clone https://github.com/OWNER/NAME mirror/NAME
     python tests/bench/lives.py --take mirror/NAME lives/NAME    # every version's histories, once
     python tests/bench/lives.py lives/* [--show]
+    python tests/bench/lives.py lives/* --model openai/qwen3 --api-base http://127.0.0.1:11434/v1
+
+With `--model` each life is imported into a memory of its own, and `mnemolog distill` has the model
+read what its user typed; the figures are those of the statements that are then active.
 
 `tests/data/lives/held_out.tsv` has every sentence of twelve lives, and `fitted.tsv` those of the
 lives that `make fit` learns from, by repository, commit and digest: the texts are other people's
@@ -16,8 +20,11 @@ none is labelled; `--show` prints those sentences, for a reader to label.
 import argparse
 import csv
 import hashlib
+import json
 import re
 import subprocess
+import sys
+import tempfile
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -32,6 +39,8 @@ from store.text import frame
 DATA = Path(__file__).parents[1] / "data" / "lives"
 FITTED, HELD_OUT = DATA / "fitted.tsv", DATA / "held_out.tsv"
 CHANGES = DATA / "changes.tsv"
+RUNS = 3  # of distill, which asks at most twenty questions about statements
+LIMITS = ("usd_a_run", "usd_a_day", "tokens_a_run", "tokens_a_day", "calls_a_run", "calls_a_day")
 SHORTEST = 4  # letters of a sentence that is looked for in a statement
 
 
@@ -107,19 +116,55 @@ def live(folder: Path, labels: dict[str, str]) -> Life:
         for sentence in statements:
             if (id_ := digest(sentence.text)) in labels:
                 life.shares[id_] = max(sentence.lasts, life.shares.get(id_, 0.0))
+        parts = [statement.text for statement in statements]
         for statement in find_statements(prompt, before):
-            whole = plain(statement.text)
-            parts = {plain(statement.text): statement.text for statement in statements}
-            inside = {
-                digest(part): text
-                for part, text in parts.items()
-                if len(part) >= SHORTEST and part in whole
-            }
-            labelled = [labels[id_] for id_ in inside if id_ in labels]
-            life.kept[statement.text] = surest(labelled) if labelled else None
-            life.found |= inside.keys()
-            life.unknown |= {} if labelled else inside
+            keep(life, statement.text, parts, labels)
     return life
+
+
+def keep(life: Life, text: str, parts: Iterable[str], labels: dict[str, str]) -> None:
+    """Add a kept statement, of one of the prompts with these sentences, to a life."""
+    whole = plain(text)
+    inside = {
+        digest(part): part
+        for part in parts
+        if len(plain(part)) >= SHORTEST and plain(part) in whole
+    }
+    labelled = [labels[id_] for id_ in inside if id_ in labels]
+    life.kept[text] = surest(labelled) if labelled else None
+    life.found |= inside.keys()
+    life.unknown |= {} if labelled else inside
+
+
+def distilled(folder: Path, labels: dict[str, str], llm: dict[str, str]) -> Life:
+    """Return a life with the statements that are left once a model has read its prompts."""
+    life = live(folder, labels)
+    life.kept.clear()
+    life.found.clear()
+    life.unknown.clear()
+    by_prompt = [
+        [statement.text for statement in read(typed(prompt), before)]
+        for prompt, before in prompts(folder)
+    ]
+    with tempfile.TemporaryDirectory() as home:
+        values = llm | dict.fromkeys(LIMITS, 0)
+        lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+        (Path(home) / "config.toml").write_text("\n".join(["[llm]", *lines, ""]))
+        call(home, "import", "specstory", str(folder), "--project", folder.name)
+        for _ in range(RUNS):
+            call(home, "distill", "--project", folder.name)
+        kept = call(home, "list", "--kind", "statement", "--limit", "10000", "--json")
+    for memory in json.loads(kept)["memories"]:
+        whole = plain(memory["text"])
+        parts = {part for own in by_prompt for part in own if plain(part) in whole}
+        keep(life, memory["text"], parts, labels)
+    return life
+
+
+def call(home: str, *words: str) -> str:
+    """Run the command line on a memory; return its standard output."""
+    command = [sys.executable, "-m", "serve.cli", "--home", home, *words]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def auc(lasting: list[float], others: list[float]) -> float:
@@ -178,6 +223,8 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--labels", type=Path, default=HELD_OUT)
     parser.add_argument("--show", action="store_true", help="print what no label says")
+    parser.add_argument("--model", help="a model that reads the prompts, as litellm names it")
+    parser.add_argument("--api-base", default="", help="of its server, if it has one")
     parser.add_argument("--take", type=Path, metavar="MIRROR", help="fill one folder from this")
     args = parser.parse_args()
     if args.take:
@@ -188,7 +235,8 @@ def main() -> None:
     for folder in args.folders:
         if (folder / specstory.FOLDER).is_dir():
             own = labels.get(folder.name, {})
-            lives.append((live(folder, own), own))
+            llm = {"cheap": args.model, "api_base": args.api_base}
+            lives.append((distilled(folder, own, llm) if args.model else live(folder, own), own))
             print(report(folder.name, lives[-1:]))
             if args.show:
                 for id_, sentence in lives[-1][0].unknown.items():

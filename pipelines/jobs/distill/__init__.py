@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from pipelines.jobs import Context, Proposal
-from pipelines.jobs.distill import fixes, model_lessons, project_files
+from pipelines.jobs.distill import fixes, model_lessons, model_statements, project_files
 from pipelines.jobs.distill.sessions import (
     Candidate,
     PastSession,
@@ -55,7 +55,11 @@ def propose(context: Context) -> Proposal:
     )
     stale = list(_stale_steps(context, root))
     ended = {step.subject for step in stale}
-    new_steps = [*model_lessons.open_steps(context), *lesson_steps(context, candidates, root)]
+    new_steps = [
+        *model_lessons.open_steps(context),
+        *model_statements.read_statements(context),
+        *lesson_steps(context, candidates, root),
+    ]
     by_subject = {step.subject: step for step in new_steps if step.subject not in ended}
     notes = [f"{more:,} older sessions were left out"] if more else []
     dropped = [passed for passed in passes if isinstance(passed, fixes.Dropped)]

@@ -34,7 +34,7 @@ from store.log.event_kinds import (
     Step,
 )
 from store.log.events import Event
-from store.memories.memory import FALLEN, Memory
+from store.memories.memory import ACTIVE, FALLEN, Memory
 from store.text import frame
 from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE, RULE_KINDS
@@ -204,16 +204,25 @@ def open_steps(context: Context) -> Iterator[Step]:
         if not isinstance(event.body, Planned) or event.body.job != "distill":
             continue
         for step in event.body.steps:
-            is_model = bool(step.body.get("made", {}).get("model"))
+            made = step.body.get("made", {})
+            is_model = bool(made.get("model") or step.evidence.get("model"))
             is_of_project = context.project in (None, step.project)
             is_of_session = context.session in (None, step.session)
             if not (is_model and is_of_project and is_of_session) or step.subject in subjects:
                 continue
             sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
             has_fallen = any(memory is not None and memory.state in FALLEN for memory in sources)
-            if not has_fallen and not context.log.present_ids([step.subject]):
+            if not has_fallen and _is_open(context, step):
                 subjects.add(step.subject)
                 yield step
+
+
+def _is_open(context: Context, step: Step) -> bool:
+    """Return True if a step was not applied yet, and its memory has not changed meanwhile."""
+    if step.event == "recorded":
+        return not context.log.present_ids([step.subject])
+    memory = context.rows.find(step.subject)
+    return memory is not None and memory.state == ACTIVE
 
 
 def _name(past: PastSession) -> str:
