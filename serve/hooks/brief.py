@@ -32,7 +32,7 @@ from serve.reader.view import View, newest
 from serve.recall.context_block import ID, SAID, Note, Part, note
 from store.agents import prompt_statements
 from store.derived.feedback import Counts
-from store.derived.statement_weights import Scores, lasting_sentences, read_lasting, weigh
+from store.derived.statement_weights import Scores, lasting, lasting_sentences, weigh
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.memory import COMMIT, Memory
 from store.plans.lesson_proposals import ACCEPTED
@@ -176,10 +176,9 @@ def _weighed_statements(view: View, conditions: Filter) -> list[Memory]:
     ]
     fresh = (memory for memory in view.tail.current() if those.accepts(memory))
     latest = sorted(fresh, key=lambda memory: (-memory.created_at, -memory.seq))[:LOOKED_AT]
-    weighed += [
-        (weigh(Scores(read_lasting(memory.content)), _counts(view, memory)), memory)
-        for memory in latest
-    ]
+    for memory in latest:
+        scores = Scores(lasting(memory.content, memory.importance, memory.trust))
+        weighed.append((weigh(scores, _counts(view, memory)), memory))
     weighed = [(weight, memory) for weight, memory in weighed if _stands(memory, conditions)]
     weighed.sort(key=lambda pair: (-pair[0], -pair[1].created_at, -pair[1].seq))
     return _newest_of_same([memory for _, memory in weighed])

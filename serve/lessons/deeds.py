@@ -29,7 +29,8 @@ from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.snapshots import Snapshots
 from serve.reader.view import View
-from store.agents.prompt_classifier import read
+from store.agents.prompt_classifier import Said
+from store.derived.statement_weights import lasting, lasting_sentences
 from store.log.event_kinds import STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer
@@ -56,7 +57,7 @@ class Bearing(msgspec.Struct, frozen=True):
     @property
     def lasts(self) -> float:
         """The probability that its words last; 1 for a rule the user accepted."""
-        return _lasts(self.memory.content) if self.memory.kind == STATEMENT else 1.0
+        return _lasting(self.memory) if self.memory.kind == STATEMENT else 1.0
 
 
 def is_laid_down(memory: Memory) -> bool:
@@ -122,10 +123,8 @@ class LaidDown:
         return [
             replace(memory, content=sentence.text)
             for memory, *_ in self.memories
-            for sentence in read(memory.content)
-            if sentence.lasts >= _SURE
-            and _ORDERS.search(sentence.text)
-            and len(sentence.text.split()) <= _LONGEST_ORDER
+            for sentence in _sure_sentences(memory)
+            if _ORDERS.search(sentence.text) and len(sentence.text.split()) <= _LONGEST_ORDER
         ]
 
     @cached_property
@@ -280,6 +279,12 @@ def _words_and_topics(text: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(tokenizer.terms(text)), topics(text)
 
 
-@lru_cache(maxsize=8_192)
-def _lasts(text: str) -> float:
-    return max((statement.lasts for statement in read(text)), default=0.0)
+def _lasting(memory: Memory) -> float:
+    return lasting(memory.content, memory.importance, memory.trust)
+
+
+def _sure_sentences(memory: Memory) -> list[Said]:
+    """Return the sentences that surely last; the likeliest of a statement that was called so."""
+    is_sure = memory.kind == STATEMENT and _lasting(memory) >= _SURE
+    sentences = lasting_sentences(memory.content, _SURE)
+    return [sentence for sentence in sentences if is_sure or sentence.lasts >= _SURE]

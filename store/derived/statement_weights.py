@@ -1,15 +1,17 @@
 """
 The projection `statement_weights`: the weight of each statement of the user, by its text.
 
-The classifier gives the probability that a statement lasts beyond its prompt; a statement that the
-user repeated in another session, in any words, matters more. The counts of followed statements are
-those of `lessons`; readers add them (`weigh`). A statement that is not in the table yet is read by
-`read_lasting`, so the tail's weigh as much.
+The classifier gives the probability that a statement lasts beyond its prompt, unless its importance
+was set: by a person, an agent, or the model that `distill` asks. A statement that the user repeated
+in another session, in any words, matters more. The counts of followed statements are those of
+`lessons`; readers add them (`weigh`). A statement that is not in the table yet is read by
+`lasting`, so the tail's weigh as much.
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from zlib import crc32
 
@@ -20,7 +22,7 @@ import pyarrow as pa
 from store.agents import prompt_classifier
 from store.agents.prompt_classifier import Said
 from store.log.event_kinds import MEMORY_KINDS, STATEMENT
-from store.memories.memory import ACTIVE, STATES
+from store.memories.memory import ACTIVE, STATES, default_importance
 from store.memories.parts import fields_of
 from store.snapshots.projection import Inputs, Previous, Projection, Tables, column_view
 from store.text import tokenizer
@@ -48,27 +50,39 @@ def build_statement_weights(inputs: Inputs, previous: Previous | None) -> Tables
     kinds, states = (column_view(memories["columns"], name) for name in ("kind", "state"))
     is_statement = kinds == MEMORY_KINDS.index(STATEMENT)
     documents = np.flatnonzero(is_statement & (states == STATES.index(ACTIVE)))
-    rows = fields_of(memories, documents, ["content", "project", "session"]).to_pylist()
+    names = ["content", "importance", "trust", "project", "session"]
+    rows = fields_of(memories, documents, names).to_pylist()
     texts = [row["content"] for row in rows]
     scopes = [(row["project"], row["session"]) for row in rows]
     columns = [
         pa.array(documents, pa.int32()),
-        pa.array([read_lasting(text) for text in texts], pa.float64()),
+        pa.array(
+            [lasting(row["content"], row["importance"], row["trust"]) for row in rows],
+            pa.float64(),
+        ),
         *(pa.array(counts, pa.int32()) for counts in _count_alike(texts, scopes)),
     ]
     return {"statement_weights": pa.table(columns, schema=WEIGHTS)}
 
 
-def read_lasting(text: str) -> float:
-    """Return the probability that a statement lasts: that of its likeliest sentence."""
+def lasting(content: str, importance: float, trust: str) -> float:
+    """Return the probability that a statement lasts: its importance, if somebody set it; else the
+    classifier's, of its likeliest sentence.
+    """
+    is_set = importance != default_importance(STATEMENT, trust, None)
+    return importance if is_set else _read_lasting(content)
+
+
+@lru_cache(maxsize=8_192)  # the same statements are read at every prompt
+def _read_lasting(text: str) -> float:
     return max((sentence.lasts for sentence in prompt_classifier.read(text)), default=0.0)
 
 
 def lasting_sentences(text: str, least: float) -> list[Said]:
     """Return the lasting sentences of a statement, in order; the likeliest if there are none."""
     sentences = prompt_classifier.read(text)
-    lasting = [sentence for sentence in sentences if sentence.lasts >= least]
-    return lasting or sorted(sentences, key=lambda sentence: -sentence.lasts)[:1]
+    likely = [sentence for sentence in sentences if sentence.lasts >= least]
+    return likely or sorted(sentences, key=lambda sentence: -sentence.lasts)[:1]
 
 
 Scope = tuple[str | None, str | None]  # project and session
@@ -160,7 +174,7 @@ class StatementWeights(msgspec.Struct, frozen=True):
 
 STATEMENT_WEIGHTS_PROJECTION = Projection(
     name="statement_weights",
-    version=f"1-{crc32(prompt_classifier.WEIGHTS.read_bytes()):08x}",
+    version=f"2-{crc32(prompt_classifier.WEIGHTS.read_bytes()):08x}",
     inputs=("memories",),
     schemas={"statement_weights": WEIGHTS},
     build=build_statement_weights,

@@ -2,7 +2,8 @@
 The job `distill`: lessons, fixes and decisions from sessions; lessons and notes that are outdated.
 
 Without a model it uses the evidence in the log (`fixes`); with one also the model's lessons from a
-session (`model_lessons`), as far as the transcript supports them.
+session (`model_lessons`), as far as the transcript supports them, and its choice of the user's
+sentences that last (`model_statements`).
 
 Each finding becomes one memory, however often the job runs: its key is in the memory's metadata, so
 nothing is kept beside the log. A finding that recurs in another session is recorded anew, counts
@@ -50,6 +51,8 @@ def propose(context: Context) -> Proposal:
     passes = [passed for session in past for passed in fixes.find_fixes(session)]
     candidates = [passed for passed in passes if isinstance(passed, Candidate)]
     candidates += [abandoned for session in past for abandoned in fixes.find_abandoned(session)]
+    # what the user said comes first, in case the budget does not reach for both
+    stated = list(model_statements.read_statements(context))
     candidates += model_lessons.read_sessions(
         context, [*imported_sessions(memories, past), *past], rules
     )
@@ -57,7 +60,7 @@ def propose(context: Context) -> Proposal:
     ended = {step.subject for step in stale}
     new_steps = [
         *model_lessons.open_steps(context),
-        *model_statements.read_statements(context),
+        *stated,
         *lesson_steps(context, candidates, root),
     ]
     by_subject = {step.subject: step for step in new_steps if step.subject not in ended}

@@ -2,9 +2,9 @@
 The statement step of `distill`: a model reads what a user typed, and says which sentences last.
 
 Its answer is numbers: a sentence that it finds is recorded in the user's own words, as one of the
-classifier's would be, and no word of the model's reaches the memory. A kept statement that lasts no
-longer than its day is archived, unless the user pinned it or an agent was seen to follow it. A
-sentence of which the answer says nothing stays as it is.
+classifier's would be, and no word of the model's reaches the memory; a kept one is confirmed by its
+importance. A kept statement that lasts no longer than its day is archived, unless the user pinned
+it or an agent was seen to follow it. One of which the answer says nothing stays as it is.
 """
 
 import re
@@ -32,7 +32,7 @@ from store.agents.prompt_statements import (
 )
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.home.instants import moment
-from store.log.event_kinds import STATEMENT, Followed, Prompted, Step
+from store.log.event_kinds import STATEMENT, Followed, Prompted, Revised, Step
 from store.log.events import Event
 from store.memories.memory import FORGOTTEN, Memory
 from store.plans import steps
@@ -41,6 +41,7 @@ from store.text.excerpt import plural
 from store.text.strict_duplicates import statement
 
 MOST_ASKED = 20  # questions in a run, the newest prompts first
+IMPORTANCE = 0.95  # of a statement that lasts, by which it leads a brief
 ROOM = 12_000  # characters of the sentences in a question
 _LONGEST = 400  # characters of a sentence
 _INSTRUCTIONS = """
@@ -121,9 +122,11 @@ def read_statements(context: Context) -> Iterator[Step]:
         except ModelError:  # recorded in the log
             continue
         lines = dict(enumerate(batch, 1))
-        lasting = {found.n: found.kind for found in answer.value.lasts}
-        over = set(answer.value.over) - lasting.keys()
+        both = {found.n for found in answer.value.lasts}.intersection(answer.value.over)
+        lasting = {found.n: found.kind for found in answer.value.lasts if found.n not in both}
+        over = set(answer.value.over) - both
         yield from _archive_steps(lines, lasting, over, followed, answer.model)
+        yield from _confirm_steps(lines, lasting, answer.model)
         yield from _record_steps(context, lines, lasting, answer.model)
 
 
@@ -235,6 +238,18 @@ def _archive_steps(
             yield steps.archive(memory, f"{model}: it was said for its day", model=model)
 
 
+def _confirm_steps(
+    lines: Mapping[int, _Line], lasting: Mapping[int, Lasting], model: str
+) -> Iterator[Step]:
+    """Yield the steps that raise kept statements that last, unless their importance was set."""
+    kept = (memory for n in sorted(lasting.keys() & lines.keys()) for memory in lines[n].kept)
+    for memory in {memory.id: memory for memory in kept}.values():
+        if memory.importance == memory.unsaid_importance:
+            why = f"{model}: it lasts"
+            changes = Revised(importance=IMPORTANCE, reason=why)
+            yield steps.revise(memory, changes, why, model=model)
+
+
 def _record_steps(
     context: Context, lines: Mapping[int, _Line], lasting: Mapping[int, Lasting], model: str
 ) -> Iterator[Step]:
@@ -253,7 +268,9 @@ def _record_steps(
             continue
         known.add(key)
         draft = draft_of(first.prompted, PromptStatement(text, lasting[run[0]]))
-        draft = msgspec.structs.replace(draft, created_at=moment(first.prompted.at))
+        draft = msgspec.structs.replace(
+            draft, created_at=moment(first.prompted.at), importance=IMPORTANCE
+        )
         with suppress(InvalidInput):  # its words make no memory
             yield steps.record(draft, None, context.now, f"{model}: it lasts", model=model)
 
