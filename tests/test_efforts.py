@@ -45,6 +45,11 @@ from store.agents.efforts import command_effort, command_outcome, only_looks
         ("python3 -m py_compile app.py && echo ok", None),
         ("mix ecto.gen.migration fix_product_unit_tracking", None),  # its name, no unit test
         ("dotnet new xunit -n Shop.Tests", None),
+        ("dotnet clean Shop.Tests", None),  # its project is one of tests
+        ("dotnet sln add Shop.Tests", None),
+        ("dotnet build Shop.Tests -c Release", "build"),
+        ("dotnet restore Shop.Tests", "install"),
+        ("dotnet test Shop.Api.sln", "test"),
         ("npx create-next-app test-app", None),
         ("python scripts/create_test_data.py", None),
         ("gh release create v1.2", None),

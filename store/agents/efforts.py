@@ -59,6 +59,14 @@ _ARGUMENTS = frozenset(
 # programs whose verb decides, regardless of their other words
 _VERBS: dict[str, dict[str, Effort]] = {
     "git": {"commit": "commit"},
+    # others name a project, which may be one of tests: `dotnet clean App.Tests`
+    "dotnet": {
+        **dict.fromkeys("test vstest".split(), "test"),
+        **dict.fromkeys("build msbuild pack".split(), "build"),
+        **dict.fromkeys("add restore".split(), "install"),
+        "publish": "deploy",
+        "format": "lint",
+    },
     "docker": {"build": "build", "push": "deploy", "buildx": "build"},
     "podman": {"build": "build", "push": "deploy"},
     "kubectl": {"apply": "deploy", "rollout": "deploy"},
@@ -255,7 +263,7 @@ def _form_effort(form: Words) -> Effort | None:
     first = words[0] if words else ""
     if (purpose := _VERBS.get(name, {}).get(first)) is not None:
         return purpose
-    if _looks(form) or name == "git" or _CMDLET.fullmatch(form[0]) or assigns(form):
+    if _looks(form) or name in ("git", "dotnet") or _CMDLET.fullmatch(form[0]) or assigns(form):
         return None
     if "compose" in words[:1] and "build" in words:
         return "build"
