@@ -202,7 +202,7 @@ _ROWS = (
     JobCommand(
         "distill",
         """Learn from past sessions. It finds failures and their fixes, your corrections and
-        decisions.
+        decisions. A model, if one is set, also says which sentences of yours hold beyond their day.
 
         It applies its plan at once; `mnemolog plans undo ID` reverts it. With --dry-run the plan
         waits for `mnemolog plans apply`. Lessons about files that have changed since become stale

@@ -57,9 +57,10 @@ strict it sounds ("do not change anything else", "make the button blue"); nor do
 with what it expects, a plan for today, praise, blame or a question. A sentence that lasts can be
 understood alone or with neighbours that you name too. `lasts` are those sentences. Some lines are
 marked `kept`: the memory took them for lasting, and was often wrong. `over` are the `n` of those
-that do not last: each of them belongs into one of the two lists. When in doubt, a kept sentence is
+that do not last: each of them belongs in one of the two lists. When in doubt, a kept sentence is
 over, and another one is left out.
 """
+_Stated = set[tuple[str | None, tuple[str, ...]]]  # a project, and what a statement of it says
 _ANSWERED = re.compile(r"statements of (?P<project>.+) from (?P<first>\d+) to (?P<last>\d+)")
 
 
@@ -107,7 +108,7 @@ def read_statements(context: Context) -> Iterator[Step]:
     model = context.model
     if model is None or context.session is not None or not context.choices.remember_words:
         return
-    followed = _followed_ids(context)
+    followed, stated = _followed_ids(context), _stated(context)
     for number, (project, batch) in enumerate(_new_batches(context)):
         if number == MOST_ASKED:
             return
@@ -127,7 +128,7 @@ def read_statements(context: Context) -> Iterator[Step]:
         over = set(answer.value.over) - both
         yield from _archive_steps(lines, lasting, over, followed, answer.model)
         yield from _confirm_steps(lines, lasting, answer.model)
-        yield from _record_steps(context, lines, lasting, answer.model)
+        yield from _record_steps(context, lines, lasting, stated, answer.model)
 
 
 def _data(batch: Sequence[_Line], prompts: Sequence[int]) -> str:
@@ -250,23 +251,30 @@ def _confirm_steps(
             yield steps.revise(memory, changes, why, model=model)
 
 
+def _stated(context: Context) -> _Stated:
+    """Return what was ever stated: what the user took back is not recorded again."""
+    rows = np.flatnonzero(context.rows.equal("kind", (STATEMENT,)))
+    return {(memory.project, statement(memory.content).says) for memory in context.memories(rows)}
+
+
 def _record_steps(
-    context: Context, lines: Mapping[int, _Line], lasting: Mapping[int, Lasting], model: str
+    context: Context,
+    lines: Mapping[int, _Line],
+    lasting: Mapping[int, Lasting],
+    stated: _Stated,
+    model: str,
 ) -> Iterator[Step]:
-    """Yield the steps that record the lasting sentences not kept before, neighbours as one."""
-    is_stated = context.rows.equal("kind", (STATEMENT,))  # what the user took back, too
-    known = {
-        (memory.project, statement(memory.content).says)
-        for memory in context.memories(np.flatnonzero(is_stated))
-    }
+    """Yield the steps that record the lasting sentences not kept before, neighbours as one, and add
+    them to what was stated.
+    """
     new = [n for n in sorted(lasting.keys() & lines.keys()) if not lines[n].kept]
     for run in _runs(new, lines):
         first = lines[run[0]]
         text = quote(first.typed, [lines[n].sentence for n in run])
         key = first.prompted.project, statement(text).says
-        if key in known:
+        if key in stated:
             continue
-        known.add(key)
+        stated.add(key)
         draft = draft_of(first.prompted, PromptStatement(text, lasting[run[0]]))
         draft = msgspec.structs.replace(
             draft, created_at=moment(first.prompted.at), importance=IMPORTANCE
