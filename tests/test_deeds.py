@@ -54,6 +54,16 @@ def test_a_tool_call_gets_the_users_statements_about_it(
     assert _before(session, **tool) == told
 
 
+@pytest.mark.parametrize("importance", [None, 0.95])
+def test_a_statement_that_somebody_called_important_is_told_whatever_the_classifier_says(
+    session: Session, importance: float | None
+):
+    text = "do not terraform destroy while the demo is on"
+    session.remember(text, kind="statement", id="demo", trust="user", importance=importance)
+    told = _before(session, doing="run", command="terraform destroy -auto-approve")
+    assert told == (["demo"] if importance else [])
+
+
 def test_statement_is_told_once_in_a_session(session: Session):
     deed = {"doing": "run", "command": "pip install httpx"}
     assert _before(session, **deed) == ["uv"]
