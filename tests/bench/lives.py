@@ -8,7 +8,8 @@ calls lasting, and how many of the lasting sentences are found.
     python tests/bench/lives.py lives/* --model openai/qwen3 --api-base http://127.0.0.1:11434/v1
 
 With `--model` each life is imported into a memory of its own, and `mnemolog distill` has the model
-read what its user typed; the figures are those of the statements that are then active.
+read what its user typed; the figures are those of the statements that are then active. With
+`--brief`, with or without a model, they are those of the statements that a new session is told.
 
 `tests/data/lives/held_out.tsv` has every sentence of twelve lives, and `fitted.tsv` those of the
 lives that `make fit` learns from, by repository, commit and digest: the texts are other people's
@@ -21,6 +22,7 @@ import argparse
 import csv
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -136,8 +138,10 @@ def keep(life: Life, text: str, parts: Iterable[str], labels: dict[str, str]) ->
     life.unknown |= {} if labelled else inside
 
 
-def distilled(folder: Path, labels: dict[str, str], llm: dict[str, str]) -> Life:
-    """Return a life with the statements that are left once a model has read its prompts."""
+def remembered(folder: Path, labels: dict[str, str], llm: dict[str, str], brief: bool) -> Life:
+    """Return a life with the statements that are left once a model, if one is named, has read its
+    prompts; of a `brief`, with those that a new session is told.
+    """
     life = live(folder, labels)
     life.kept.clear()
     life.found.clear()
@@ -151,20 +155,45 @@ def distilled(folder: Path, labels: dict[str, str], llm: dict[str, str]) -> Life
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
         (Path(home) / "config.toml").write_text("\n".join(["[llm]", *lines, ""]))
         call(home, "import", "specstory", str(folder), "--project", folder.name)
-        for _ in range(RUNS):
+        for _ in range(RUNS if llm["cheap"] else 0):
             call(home, "distill", "--project", folder.name)
-        kept = call(home, "list", "--kind", "statement", "--limit", "10000", "--json")
-    for memory in json.loads(kept)["memories"]:
-        whole = plain(memory["text"])
+        call(home, "build", "--quick")
+        texts = told(home, folder.name) if brief else active(home)
+    for text in texts:
+        whole = plain(text)
         parts = {part for own in by_prompt for part in own if plain(part) in whole}
-        keep(life, memory["text"], parts, labels)
+        keep(life, text, parts, labels)
     return life
 
 
-def call(home: str, *words: str) -> str:
-    """Run the command line on a memory; return its standard output."""
+def active(home: str) -> list[str]:
+    """Return the active statements of a memory."""
+    kept = call(home, "list", "--kind", "statement", "--limit", "10000", "--json")
+    return [memory["text"] for memory in json.loads(kept)["memories"]]
+
+
+def told(home: str, project: str) -> list[str]:
+    """Return the statements in the brief of a new session of Claude Code."""
+    event = {
+        "hook_event_name": "SessionStart",
+        "source": "startup",
+        "session_id": "new",
+        "cwd": home,
+    }
+    answer = call(home, "hook", "claude-code", project=project, given=json.dumps(event))
+    brief = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
+    lines = [json.loads(line) for line in brief.splitlines() if line.startswith("{")]
+    return [line["user_said"] for line in lines if "user_said" in line]
+
+
+def call(home: str, *words: str, project: str = "", given: str = "") -> str:
+    """Run the command line on a memory, in a project; return its standard output."""
     command = [sys.executable, "-m", "serve.cli", "--home", home, *words]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    variables = os.environ | ({"MNEMOLOG_PROJECT": project} if project else {})
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, input=given, env=variables
+    )
+    return done.stdout
 
 
 def auc(lasting: list[float], others: list[float]) -> float:
@@ -223,7 +252,10 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--labels", type=Path, default=HELD_OUT)
     parser.add_argument("--show", action="store_true", help="print what no label says")
-    parser.add_argument("--model", help="a model that reads the prompts, as litellm names it")
+    parser.add_argument("--brief", action="store_true", help="only what a new session is told")
+    parser.add_argument(
+        "--model", default="", help="a model that reads the prompts, as litellm names it"
+    )
     parser.add_argument("--api-base", default="", help="of its server, if it has one")
     parser.add_argument("--take", type=Path, metavar="MIRROR", help="fill one folder from this")
     args = parser.parse_args()
@@ -236,7 +268,9 @@ def main() -> None:
         if (folder / specstory.FOLDER).is_dir():
             own = labels.get(folder.name, {})
             llm = {"cheap": args.model, "api_base": args.api_base}
-            lives.append((distilled(folder, own, llm) if args.model else live(folder, own), own))
+            is_live = not (args.model or args.brief)
+            life = live(folder, own) if is_live else remembered(folder, own, llm, args.brief)
+            lives.append((life, own))
             print(report(folder.name, lives[-1:]))
             if args.show:
                 for id_, sentence in lives[-1][0].unknown.items():
