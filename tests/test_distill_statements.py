@@ -15,7 +15,7 @@ from pipelines.jobs import find_job
 from pipelines.jobs.runner import estimate, run
 from serve.reader.view import View
 from store.log import commands
-from store.log.event_kinds import STATEMENT, Followed, Pinned
+from store.log.event_kinds import STATEMENT, Followed, Pinned, Revised
 from store.log.events import Event
 from store.memories.memory import ACTIVE, ARCHIVED, Memory
 from store.plans import plans
@@ -162,6 +162,33 @@ def test_a_prompt_is_read_once_and_what_a_dry_run_paid_for_is_reused(
     distilled(agent, model)
     assert [line["text"] for line in lines(questions(model)[1])] == [
         "Print the fares of the night ferries too."
+    ]
+
+
+def test_what_a_person_decided_after_the_plan_stands(agent: Agent, model: ModelServer):
+    works(agent)
+    log = agent.tenants.get("default").log
+    distilled(agent, model)
+    (archived,) = statements(agent, ARCHIVED)
+    commands.restore(log, archived.id, LATER)
+    assert distilled(agent, model) is None
+    assert set(texts(agent)) == {f"{OF_THE_DAY}.", MISSED}
+
+
+@pytest.mark.parametrize("way", ["applied", "set since"])
+def test_a_statement_is_confirmed_once(agent: Agent, model: ModelServer, way: str):
+    works(agent)
+    model.answers = reads(lambda line: line.get("kept", False), lambda line: False)
+    assert distilled(agent, model, apply=way == "applied") is not None
+    (memory,) = statements(agent)
+    if way == "set since":
+        event = commands.change_event(
+            agent.tenants.get("default").log, memory.id, Revised(importance=0.2), LATER
+        )
+        agent.tenants.get("default").log.append([event])
+    assert distilled(agent, model) is None
+    assert [memory.importance for memory in statements(agent)] == [
+        0.95 if way == "applied" else 0.2
     ]
 
 

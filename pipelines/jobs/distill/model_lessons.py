@@ -33,8 +33,8 @@ from store.log.event_kinds import (
     SessionTold,
     Step,
 )
-from store.log.events import Event
-from store.memories.memory import ACTIVE, FALLEN, Memory
+from store.log.events import RECEIPTS, Event
+from store.memories.memory import FALLEN, Memory
 from store.text import frame
 from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE, RULE_KINDS
@@ -212,17 +212,19 @@ def open_steps(context: Context) -> Iterator[Step]:
                 continue
             sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
             has_fallen = any(memory is not None and memory.state in FALLEN for memory in sources)
-            if not has_fallen and _is_open(context, step):
+            if not has_fallen and _is_open(context, step, event.seq):
                 subjects.add(step.subject)
                 yield step
 
 
-def _is_open(context: Context, step: Step) -> bool:
-    """Return True if a step was not applied yet, and its memory has not changed meanwhile."""
+def _is_open(context: Context, step: Step, planned: int) -> bool:
+    """Return True if a step was not applied, and its memory has not changed since the plan's event
+    `planned`.
+    """
     if step.event == "recorded":
         return not context.log.present_ids([step.subject])
-    memory = context.rows.find(step.subject)
-    return memory is not None and memory.state == ACTIVE
+    events = context.log.events_for(step.subject)
+    return all(event.seq < planned or event.kind in RECEIPTS for event in events)
 
 
 def _name(past: PastSession) -> str:
