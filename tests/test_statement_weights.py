@@ -7,7 +7,12 @@ import pytest
 from hook_session import MINUTE, Session, ids, notes, opened
 
 from store.derived.feedback import Counts
-from store.derived.statement_weights import STATEMENT_WEIGHTS_PROJECTION, Scores, weigh
+from store.derived.statement_weights import (
+    STATEMENT_WEIGHTS_PROJECTION,
+    Scores,
+    lasting,
+    weigh,
+)
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.log import commands
@@ -144,3 +149,10 @@ def test_forgotten_statement_has_no_weight(session: Session, tmp_path: Path):
     commands.forget(session.log, "gone", session.at)
     build(session, tmp_path)
     assert weights(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["Never push to main without a review.", CHORES[0]])
+def test_a_raised_importance_never_lowers_a_statement_and_a_lowered_one_never_raises_it(text: str):
+    by_classifier = lasting(text, 0.6, "user")  # the usual importance
+    raised, lowered = lasting(text, 0.8, "user"), lasting(text, 0.3, "user")
+    assert raised == max(by_classifier, 0.8) and lowered == min(by_classifier, 0.3)

@@ -1,9 +1,9 @@
 """
 The projection `statement_weights`: the weight of each statement of the user, by its text.
 
-The classifier gives the probability that a statement lasts beyond its prompt, unless its importance
-was set: by a person, an agent, or the model that `distill` asks. A statement that the user repeated
-in another session, in any words, matters more. The counts of followed statements are those of
+The classifier gives the probability that a statement lasts beyond its prompt; an importance that a
+person, an agent or a job set raises or lowers it. A statement that the user repeated in another
+session, in any words, matters more. The counts of followed statements are those of
 `lessons`; readers add them (`weigh`). A statement that is not in the table yet is read by
 `lasting`, so the tail's weigh as much.
 """
@@ -66,11 +66,14 @@ def build_statement_weights(inputs: Inputs, previous: Previous | None) -> Tables
 
 
 def lasting(content: str, importance: float, trust: str) -> float:
-    """Return the probability that a statement lasts: its importance, if somebody set it; else the
-    classifier's, of its likeliest sentence.
+    """Return the probability that a statement lasts: the classifier's, of its likeliest sentence;
+    no less than a raised importance, and no more than a lowered one.
     """
-    is_set = importance != default_importance(STATEMENT, trust, None)
-    return importance if is_set else _read_lasting(content)
+    usual = default_importance(STATEMENT, trust, None)
+    read = _read_lasting(content)
+    if importance == usual:
+        return read
+    return max(read, importance) if importance > usual else min(read, importance)
 
 
 @lru_cache(maxsize=8_192)  # the same statements are read at every prompt
