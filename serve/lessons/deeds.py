@@ -284,7 +284,8 @@ def _lasting(memory: Memory) -> float:
 
 
 def _sure_sentences(memory: Memory) -> list[Said]:
-    """Return the sentences that surely last; the likeliest of a statement that was called so."""
-    is_sure = memory.kind == STATEMENT and _lasting(memory) >= _SURE
+    """Return the sentences that surely last; of a statement that does, the likeliest at least."""
     sentences = lasting_sentences(memory.content, _SURE)
-    return [sentence for sentence in sentences if is_sure or sentence.lasts >= _SURE]
+    if memory.kind == STATEMENT:
+        return sentences if _lasting(memory) >= _SURE else []
+    return [sentence for sentence in sentences if sentence.lasts >= _SURE]

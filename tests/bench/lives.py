@@ -125,7 +125,7 @@ def live(folder: Path, labels: dict[str, str]) -> Life:
 
 
 def keep(life: Life, text: str, parts: Iterable[str], labels: dict[str, str]) -> None:
-    """Add a kept statement, of one of the prompts with these sentences, to a life."""
+    """Add a kept statement, whose sentences are among `parts`, to a life."""
     whole = plain(text)
     inside = {
         digest(part): part
@@ -142,14 +142,12 @@ def remembered(folder: Path, labels: dict[str, str], llm: dict[str, str], brief:
     """Return a life with the statements that are left once a model, if one is named, has read its
     prompts; of a `brief`, with those that a new session is told.
     """
-    life = live(folder, labels)
-    life.kept.clear()
-    life.found.clear()
-    life.unknown.clear()
-    by_prompt = [
-        [statement.text for statement in read(typed(prompt), before)]
+    life = Life(shares=live(folder, labels).shares)
+    parts = {
+        statement.text
         for prompt, before in prompts(folder)
-    ]
+        for statement in read(typed(prompt), before)
+    }
     with tempfile.TemporaryDirectory() as home:
         values = llm | dict.fromkeys(LIMITS, 0)
         lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
@@ -160,8 +158,6 @@ def remembered(folder: Path, labels: dict[str, str], llm: dict[str, str], brief:
         call(home, "build", "--quick")
         texts = told(home, folder.name) if brief else active(home)
     for text in texts:
-        whole = plain(text)
-        parts = {part for own in by_prompt for part in own if plain(part) in whole}
         keep(life, text, parts, labels)
     return life
 

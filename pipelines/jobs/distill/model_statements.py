@@ -30,11 +30,12 @@ from store.agents.prompt_statements import (
     is_interrupted,
     quote,
 )
+from store.derived.feedback import Lessons
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.home.instants import moment
-from store.log.event_kinds import STATEMENT, Followed, Prompted, Revised, Step
+from store.log.event_kinds import STATEMENT, Prompted, Revised, Step
 from store.log.events import Event
-from store.memories.memory import FORGOTTEN, Memory
+from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 from store.plans import steps
 from store.text import frame
 from store.text.excerpt import plural
@@ -100,7 +101,8 @@ class _Line:
 
 
 def read_statements(context: Context) -> Iterator[Step]:
-    """Yield the steps that record and archive statements, of prompts no model has read yet.
+    """Yield the steps that record, confirm and archive statements, of prompts that no model has
+    read yet.
 
     Prompts without an answer are left for the next run, as is the rest once the budget is spent;
     those with an invalid answer are not read again. With a session in the context nothing is read.
@@ -108,8 +110,11 @@ def read_statements(context: Context) -> Iterator[Step]:
     model = context.model
     if model is None or context.session is not None or not context.choices.remember_words:
         return
-    followed, stated = _followed_ids(context), _stated(context)
-    for number, (project, batch) in enumerate(_new_batches(context)):
+    ever = context.memories(np.flatnonzero(context.rows.equal("kind", (STATEMENT,))))
+    # what the user took back is not recorded again
+    stated = {(memory.project, statement(memory.content).says) for memory in ever}
+    lessons = Lessons(context.tables("lessons"))
+    for number, (project, batch) in enumerate(_new_batches(context, ever)):
         if number == MOST_ASKED:
             return
         prompts = list(dict.fromkeys(line.prompted.seq for line in batch))
@@ -126,7 +131,7 @@ def read_statements(context: Context) -> Iterator[Step]:
         both = {found.n for found in answer.value.lasts}.intersection(answer.value.over)
         lasting = {found.n: found.kind for found in answer.value.lasts if found.n not in both}
         over = set(answer.value.over) - both
-        yield from _archive_steps(lines, lasting, over, followed, answer.model)
+        yield from _archive_steps(lines, lasting, over, lessons, answer.model)
         yield from _confirm_steps(lines, lasting, answer.model)
         yield from _record_steps(context, lines, lasting, stated, answer.model)
 
@@ -140,11 +145,15 @@ def _data(batch: Sequence[_Line], prompts: Sequence[int]) -> str:
     )
 
 
-def _new_batches(context: Context) -> Iterator[tuple[str, list[_Line]]]:
+def _new_batches(context: Context, ever: Sequence[Memory]) -> Iterator[tuple[str, list[_Line]]]:
     """Yield a project's name and the sentences of its prompts that fit one question, in order; the
-    newest first. Of equal sentences the newest is shown, and any in a statement.
+    newest first. Of equal sentences the newest is shown, and any in an active one of the statements
+    `ever` made.
     """
-    kept = _kept_by_prompt(context)
+    kept: dict[str, list[Memory]] = {}  # by prompt
+    for memory in ever:
+        if memory.state == ACTIVE and memory.source == FROM_PROMPT and memory.source_ids:
+            kept.setdefault(memory.source_ids[0], []).append(memory)
     for name, events in _unread_prompts(context).items():
         batch, room, seen = list[_Line](), ROOM, set[str]()
         for event in reversed(events):
@@ -194,16 +203,6 @@ def _lines(
     return lines
 
 
-def _kept_by_prompt(context: Context) -> Mapping[str, list[Memory]]:
-    """Return the live statements that were read from prompts, by the prompt's id."""
-    rows = np.flatnonzero(context.rows.equal("kind", (STATEMENT,)))
-    kept: dict[str, list[Memory]] = {}
-    for memory in context.memories(np.intersect1d(rows, context.live_rows)):
-        if memory.source == FROM_PROMPT and memory.source_ids:
-            kept.setdefault(memory.source_ids[0], []).append(memory)
-    return kept
-
-
 def _answered_ranges(context: Context) -> Mapping[str, list[tuple[int, int]]]:
     """Return the first and last prompt of each question that a model answered, by project."""
     ranges: dict[str, list[tuple[int, int]]] = {}
@@ -214,28 +213,19 @@ def _answered_ranges(context: Context) -> Mapping[str, list[tuple[int, int]]]:
     return ranges
 
 
-def _followed_ids(context: Context) -> frozenset[str]:
-    """Return the ids of the statements that an agent was seen to follow."""
-    events = context.log.events_between(("followed",), 0, context.now + 1)
-    return frozenset(
-        event.subject
-        for event in events
-        if isinstance(event.body, Followed) and event.body.verdict == "followed"
-    )
-
-
 def _archive_steps(
     lines: Mapping[int, _Line],
     lasting: Mapping[int, Lasting],
     over: set[int],
-    followed: frozenset[str],
+    lessons: Lessons,
     model: str,
 ) -> Iterator[Step]:
     """Yield the steps that archive kept statements of which a sentence is over and none lasts."""
     last = {memory.id for n in lasting.keys() & lines.keys() for memory in lines[n].kept}
     ended = {memory.id: memory for n in sorted(over & lines.keys()) for memory in lines[n].kept}
     for id_, memory in ended.items():
-        if id_ not in last and id_ not in followed and not memory.pinned:
+        is_used = memory.pinned or lessons.of(id_)["followed"]
+        if id_ not in last and not is_used:
             yield steps.archive(memory, f"{model}: it was said for its day", model=model)
 
 
@@ -249,12 +239,6 @@ def _confirm_steps(
             why = f"{model}: it lasts"
             changes = Revised(importance=IMPORTANCE, reason=why)
             yield steps.revise(memory, changes, why, model=model)
-
-
-def _stated(context: Context) -> _Stated:
-    """Return what was ever stated: what the user took back is not recorded again."""
-    rows = np.flatnonzero(context.rows.equal("kind", (STATEMENT,)))
-    return {(memory.project, statement(memory.content).says) for memory in context.memories(rows)}
 
 
 def _record_steps(
