@@ -237,6 +237,7 @@ def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bo
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 def learn(name: str, tenant: str | None) -> None:
     """Run a job as Dagster does by night, or all in order; print what became of each as JSON."""
+    require("dagster")
     from rich.console import Console  # these imports take a second
 
     from pipelines.orchestration import in_process

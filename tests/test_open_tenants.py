@@ -11,13 +11,16 @@ from background import until
 from conftest import NOW, Built
 
 import serve.server.open_tenants
-from serve.server.open_tenants import PATIENCE_S, OpenTenants
+from serve.server import processes
+from serve.server.open_tenants import LEARN_IDLE_S, PATIENCE_S, OpenTenants
 from store.embedders.embedder import Matrix
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
+from store.home.registry import register_ui
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
+from store.plans import job_catalog
 
 Begin = Callable[..., OpenTenants]
 
@@ -155,3 +158,84 @@ def test_a_busy_tenant_is_built_after_a_few_minutes(asked_always, built: Built):
     assert asked_always(int(PATIENCE_S)) == 0
     assert asked_always(1) == 1
     assert asked_always(int(PATIENCE_S)) == 1  # no second build for the same events
+
+
+# Jobs that are on, run by an idle server
+
+
+@pytest.fixture
+def jobs_begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The command lines of the jobs that a server starts; each ends at once."""
+    begun: list[tuple[str, ...]] = []
+
+    def start_job(settings: Settings, *words: str, **streams: object) -> "subprocess.Popen[bytes]":
+        begun.append(words)
+        return subprocess.Popen([sys.executable, "-c", ""])
+
+    monkeypatch.setattr(processes, "start_job", start_job)
+    return begun
+
+
+@pytest.fixture
+def idle(begin: Begin, builds: Callable[..., Builds]) -> Callable[[float], OpenTenants]:
+    """Start a server, then leave it alone for some seconds of its clock."""
+
+    def leave(seconds: float) -> OpenTenants:
+        now = [0.0]
+        tenants = begin(builds(), lambda: now[0], build_after=0)
+        now[0] = seconds
+        tenants.start()
+        return tenants
+
+    return leave
+
+
+def test_jobs_that_are_on_run_in_order_when_nobody_has_asked_for_ten_minutes(
+    idle: Callable[[float], OpenTenants], built: Built, jobs_begun: list[tuple[str, ...]]
+):
+    job_catalog.set_switches(built.tenant, ["archive", "distill"], on=True)
+    idle(LEARN_IDLE_S - 1)
+    time.sleep(0.3)
+    assert jobs_begun == []
+    idle(LEARN_IDLE_S)
+    until(lambda: len(jobs_begun) == 2)
+    assert [words[:2] for words in jobs_begun] == [("learn", "distill"), ("learn", "archive")]
+    time.sleep(0.3)
+    assert len(jobs_begun) == 2  # once a day, also of a server that starts anew
+    idle(LEARN_IDLE_S)
+    time.sleep(0.3)
+    assert len(jobs_begun) == 2
+
+
+def test_no_job_runs_that_is_off_or_that_dagster_runs(
+    idle: Callable[[float], OpenTenants], built: Built, jobs_begun: list[tuple[str, ...]]
+):
+    idle(LEARN_IDLE_S)
+    with register_ui(Settings(built.tenant.root.parents[1]), 3_000):
+        job_catalog.set_switches(built.tenant, ["learn"], on=True)
+        time.sleep(0.3)
+        assert jobs_begun == []
+    until(lambda: jobs_begun)
+    assert jobs_begun == [("learn", "learn", "--tenant", "default")]
+
+
+def test_a_job_is_due_once_a_day_and_first_if_it_never_ran(tenant: Tenant):
+    assert job_catalog.due_job(tenant, NOW) is None
+    job_catalog.set_switches(tenant, ["distill", "facts"], on=True)
+    assert job_catalog.due_job(tenant, NOW) == "facts"
+    job_catalog.record_begun(tenant, "facts", NOW)
+    assert job_catalog.due_job(tenant, NOW) == "distill"
+    job_catalog.record_begun(tenant, "distill", NOW)
+    assert job_catalog.due_job(tenant, NOW + job_catalog.APART - 1) is None
+    assert job_catalog.due_job(tenant, NOW + job_catalog.APART) == "facts"
+    assert job_catalog.due_job(tenant, NOW - job_catalog.APART) == "facts"  # a wrong clock
+    job_catalog.set_switches(tenant, ["learn"], on=True)
+    assert job_catalog.due_job(tenant, NOW) == "learn"
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"\xff", b'{"facts": "soon"}'])
+def test_times_that_cannot_be_read_hold_no_job_back(tenant: Tenant, damage: bytes):
+    job_catalog.set_switches(tenant, ["facts"], on=True)
+    job_catalog.record_begun(tenant, "facts", NOW)
+    (tenant.root / "jobs-begun.json").write_bytes(damage)
+    assert job_catalog.due_job(tenant, NOW) == "facts"

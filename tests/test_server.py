@@ -30,6 +30,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.plans import job_catalog
 
 ROOT = Path(__file__).parents[1]
 START = (
@@ -37,7 +38,8 @@ START = (
     "from store.home.config import load; run(load(), create_app, port=int(sys.argv[1]))"
 )
 
-# builds after one quiet second
+# learns, and builds, after one quiet second
+LEARNS_SOON = f"from serve.server import open_tenants; open_tenants.LEARN_IDLE_S = 1.0; {START}"
 BUILDS_SOON = f"from serve.server import open_tenants; open_tenants.IDLE_S = 1.0; {START}"
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")
@@ -343,6 +345,17 @@ def test_a_long_tail_is_built_while_nobody_asks(start: Start):
     answer = server.recall("note about tides")
     assert {hit["id"] for hit in answer["hits"]} == set(ids)
     assert (answer["manifest"], answer["degraded"]) == (1, False)
+
+
+@pytest.mark.skipif(find_spec("pipelines.__main__") is None, reason="there are no jobs to start")
+def test_a_job_that_is_on_is_run_while_nobody_asks(start: Start):
+    server = start(code=LEARNS_SOON).ready()
+    server.add("the tide comes at noon")
+    job_catalog.set_switches(tenant(server.home), ["distill"], on=True)
+    learnt = tenant(server.home).root / "learn.log"
+    until(lambda: learnt.exists() and b'{"jobs":' in learnt.read_bytes(), timeout_s=90)
+    (run,) = json.loads(learnt.read_bytes().splitlines()[-1])["jobs"]
+    assert (run["job"], run["outcome"], run["plan"]) == ("distill", "done", None)
 
 
 def test_a_short_tail_is_left_alone(start: Start):

@@ -342,6 +342,7 @@ def _open_tenants(settings: "Settings") -> "OpenTenants":
 # lessons
 
 _LEAST = 4  # letters of a draft's id that are shown; more if two begin alike
+_MANY = 5  # statements: so many wait that sorting them by hand is work
 
 
 @click.group(
@@ -373,6 +374,11 @@ def lessons(
             output.emit(payload)
         else:
             _print_lessons(log, payload)
+            if not settings.choices.llm.may_serve("distill") and len(payload["drafts"]) >= _MANY:
+                output.note(
+                    'a model sorts them: name one in config.toml, as in `[llm]`, `cheap = "'
+                    'claude-code"` (your login there), and run `mnemolog distill`'
+                )
 
 
 @lessons.command("accept", epilog=output.example("mnemolog lessons accept 7HQ2"))

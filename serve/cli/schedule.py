@@ -8,6 +8,7 @@ import click
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT
+from store.home import packages
 from store.home.config import Settings
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 def jobs(context: click.Context, as_json: bool) -> None:
     """List the jobs, their schedule and their last proposal.
 
-    They run by themselves while `mnemolog ui` is running; `mnemolog jobs run NAME` runs one now.
+    Those that are on run once a day, when the server has been idle for ten minutes; while
+    `mnemolog ui` is running, at their time of the night (UTC). `mnemolog jobs run NAME` runs one
+    now.
     """
     if context.invoked_subcommand is not None:
         return
@@ -45,7 +48,7 @@ def jobs(context: click.Context, as_json: bool) -> None:
 @output.json_option
 @click.pass_obj
 def switch_on(env: Environment, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Schedule jobs, each at its time of the night; `learn` means all of them."""
+    """Let jobs run by themselves, once a day; `learn` means all of them."""
     _switch(env, names, on=True, as_json=as_json)
 
 
@@ -54,7 +57,7 @@ def switch_on(env: Environment, /, names: tuple[str, ...], as_json: bool) -> Non
 @output.json_option
 @click.pass_obj
 def switch_off(env: Environment, /, names: tuple[str, ...], as_json: bool) -> None:
-    """Remove jobs from the schedule."""
+    """Let jobs no longer run by themselves."""
     _switch(env, names, on=False, as_json=as_json)
 
 
@@ -89,6 +92,8 @@ def run_scheduled(context: click.Context, name: str, as_json: bool) -> None:
 def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool) -> None:
     from store.plans import job_catalog
 
+    if on:
+        packages.require("dagster")
     tenant = environment.current_tenant(env.settings())
     switches = job_catalog.set_switches(tenant, names, on=on)
     listed = [name for name in job_catalog.NAMES if name in switches.on]
@@ -97,7 +102,9 @@ def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool
     else:
         output.say(f"on: {', '.join(listed) or 'none'}")
         if listed:
-            output.note("they run while `mnemolog ui` is running")
+            output.note(
+                "they run once a day, when the server is idle; by night while `mnemolog ui` runs"
+            )
 
 
 def _jobs_listing(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:

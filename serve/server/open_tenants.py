@@ -6,6 +6,7 @@ open than the process has file descriptors for: the least recently used tenant i
 receipts written, as soon as nothing works on it, and its next request opens it again. A background
 thread opens newly published manifests, writes the receipts of past answers in one transaction, and
 starts a due build as a process: when no requests arrive, or after a time limit if they never stop.
+Jobs that are on are started too, after a longer pause, unless Dagster runs them.
 """
 
 import logging
@@ -33,12 +34,15 @@ from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
 from store.home.errors import BuildBusy, ConfigError, LogError, MnemologError, NotFound, NotReady
+from store.home.packages import is_installed
+from store.home.registry import dagster_ui
 from store.home.tenant import Tenant
 from store.index.qdrant import QdrantSearch
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build_state
 from store.maintenance.build_state import Backlog
+from store.plans import job_catalog
 from store.shared.tree import SharedTrees
 
 log = logging.getLogger("mnemolog")
@@ -46,6 +50,7 @@ log = logging.getLogger("mnemolog")
 TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction costs a sync
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
 PATIENCE_S = 300.0  # a due build starts after this even under load
+LEARN_IDLE_S = 600.0  # without a request before a job may start: it reads finished sessions
 FINISH_S = 5.0  # for requests under way in a tenant that is to be deleted
 MOST_OPEN = 256  # tenants, if the system allows more
 HANDLES = 9  # of an open tenant: two connections to its log (5), its head (1), its queue (3)
@@ -410,6 +415,7 @@ class OpenTenants:
                     break
             if tenant.log.is_open:  # else it was logged, and each tick tries again
                 self._build_if_due(tenant)
+                self._learn_if_due(tenant)
         except (LogError, OSError):
             # upkeep must never end the server; the next tick tries again
             log.exception("upkeep of tenant %s failed", tenant.tenant.name)
@@ -479,6 +485,18 @@ class OpenTenants:
             build_state.record_build_start(tenant.tenant, waiting, now)
             self.build_now(tenant)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
+
+    def _learn_if_due(self, tenant: OpenTenant) -> None:
+        """Start a due job once nobody has asked for long; one at a time, of all tenants."""
+        if self._build is None or self.idle_s() < LEARN_IDLE_S:
+            return
+        now = time.time_ns() // 1000
+        job = job_catalog.due_job(tenant.tenant, now)
+        if job is None or not is_installed("dagster") or dagster_ui(self.settings) is not None:
+            return
+        job_catalog.record_begun(tenant.tenant, job, now)
+        self.learn_now(tenant, job)
+        log.info("tenant %s: started the job %s", tenant.tenant.name, job)
 
 
 def _mark(settings: Settings) -> object:

@@ -2,7 +2,8 @@
 The job catalog: names, order, schedule and switches of the jobs, and the cost of their model calls.
 
 No job runs by itself until its tenant allows it, in a file beside its log. If the file cannot be
-read, all jobs are off: nothing unwanted happens.
+read, all jobs are off: nothing unwanted happens. Dagster runs them by night while its pages are
+served; without them a server runs each once a day when it is idle (`due_job`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ import msgspec
 
 from store.home.errors import InvalidInput
 from store.home.files import replace_file
-from store.home.instants import DAY
+from store.home.instants import DAY, HOUR
 from store.home.tenant import Tenant, list_tenants
 from store.log.event_kinds import Called, Job
 from store.log.event_log import EventLog
@@ -45,6 +46,7 @@ CRON: Mapping[str, str] = {
     "route": "35 4 * * *",
 }
 NAMES: tuple[Job | Learn, ...] = (*ORDER, LEARN)
+APART = 20 * HOUR  # between two runs of a job by an idle server, which is idle at any time of a day
 
 
 class Switches(msgspec.Struct, frozen=True):
@@ -60,6 +62,8 @@ class _SwitchFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # made once, before there are threads: msgspec 0.22 crashes if two meet a type for the first time
 _decoder = msgspec.json.Decoder(_SwitchFile)
+_begun_decoder = msgspec.json.Decoder(dict[str, int])
+_BEGUN = "jobs-begun.json"
 
 
 def load_switches(tenant: Tenant) -> Switches:
@@ -93,6 +97,34 @@ def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
 def jobs_on(home: Path) -> frozenset[str]:
     """Return the jobs that run by themselves for some tenant of a home."""
     return frozenset().union(*(load_switches(tenant).on for tenant in list_tenants(home)))
+
+
+def due_job(tenant: Tenant, now: int) -> Job | Learn | None:
+    """Return the first job that is on and due for an idle server: LEARN, if that is on; None if
+    none is.
+    """
+    if not (on := load_switches(tenant).on):
+        return None
+    begun = _begun(tenant)
+    names: tuple[Job | Learn, ...] = (LEARN,) if LEARN in on else ORDER
+    for name in names:
+        # a run in the future was noted by a wrong clock
+        if name in on and (name not in begun or abs(now - begun[name]) >= APART):
+            return name
+    return None
+
+
+def record_begun(tenant: Tenant, name: Job | Learn, now: int) -> None:
+    """Record that an idle server began a job; the other jobs' times are kept."""
+    replace_file(tenant.root / _BEGUN, msgspec.json.encode(_begun(tenant) | {name: now}))
+
+
+def _begun(tenant: Tenant) -> dict[str, int]:
+    """Return when an idle server last began each job; nothing if the file cannot be read."""
+    try:
+        return _begun_decoder.decode((tenant.root / _BEGUN).read_bytes())
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return {}
 
 
 def start_time(name: str) -> str:
