@@ -49,7 +49,8 @@ for root in {{os.path.dirname(os.getcwd()), os.environ.get("CODEX_HOME", os.getc
         if path.is_file():
             files[path.name] = [path.read_text(), os.readlink(path) if path.is_symlink() else ""]
 seen = {{"words": sys.argv[1:], "given": sys.stdin.read(), "cwd": os.getcwd(), "files": files,
-        "here": os.listdir(), "home": os.environ.get("CODEX_HOME")}}
+        "here": os.listdir(), "home": os.environ.get("CODEX_HOME"),
+        "claude": [name for name in os.environ if name.startswith("CLAUDE")]}}
 with open(folder / "seen.jsonl", "a") as file:
     file.write(json.dumps(seen) + "\\n")
 runs = json.loads((folder / "runs.json").read_text())
@@ -200,6 +201,13 @@ def test_claude_code_runs_without_tools_or_settings(client, claude):
     assert (settings["disableAllHooks"], settings["permissions"]) == (True, {"deny": ["Read"]})
     assert settings["env"]["CLAUDE_CODE_DISABLE_ATTACHMENTS"] == "1"
     assert settings["env"]["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == str(MOST_ANSWER_TOKENS)
+
+
+def test_claude_code_is_asked_by_what_its_own_session_started(client, claude, monkeypatch):
+    for name in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.setenv(name, "1")
+    client("claude-code").ask()
+    assert claude.seen[0]["claude"] == ["CLAUDE_CODE_OAUTH_TOKEN"]  # the login stays
 
 
 def test_a_model_is_named_behind_the_program(client, program):

@@ -64,8 +64,12 @@ def call(
         *("--system-prompt-file", str(folder / "instructions.md")),
         *("--settings", str(folder / "settings.json")),
     )
-    return Call(words, os.environ)
+    return Call(words, {name: value for name, value in os.environ.items() if name not in _SESSION})
 
+
+# A session of Claude Code gives these to what it starts, our server and commands among them; 2.1.39
+# and later versions that find the first refuse to start: https://github.com/anthropics/claude-code/issues/32618
+_SESSION = frozenset(("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"))
 
 # they come before the user's own
 _SETTINGS = {
