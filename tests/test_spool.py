@@ -11,6 +11,7 @@ from background import end, mnemolog, said, until
 from serve.app import create_app
 from serve.hooks.answer import Hooks
 from serve.hooks.endpoint import DELIVERY_HEADER, KEPT_HEADER
+from serve.hooks.intake import WAITING_US
 from serve.hosts import HOSTS
 from serve.hosts.event import SILENCE
 from serve.server.open_tenants import OpenTenants
@@ -19,6 +20,7 @@ from store.home.config import Settings
 from store.home.errors import LogFull
 from store.home.registry import live_server
 from store.home.tenant import tenant
+from store.log.commands import Draft, record
 from store.log.event_kinds import Prompted, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -85,6 +87,30 @@ def test_a_delivery_that_was_taken_in_is_not_recorded_by_a_late_request(home: Pa
     hooks.take_in_spool()
     assert hooks.deliver(CLAUDE, sent, delivery=spool.parse_delivery(delivery(1)))[1]
     assert prompts(home) == ["where do the tides go?"]
+
+
+@pytest.mark.parametrize("name", ["UserPromptSubmit", "SessionStart"])
+def test_an_event_whose_client_still_waits_is_left_to_be_answered(home: Path, name: str):
+    with EventLog(tenant(home).log, create=True) as log:
+        record(log, Draft(content="the tides go to the bay of Fundy"), NOW - 1)
+        record(log, Draft(content="pin the tide table", pinned=True, kind="lesson"), NOW - 1)
+    at = [NOW + 1_000_000]
+    tenants = OpenTenants(Settings(home))
+    hooks = Hooks(tenants, lambda: at[0], deadline_s=30.0)
+    sent = payload("where do the tides go?", name, source="startup")
+    keep(home, 1, sent)
+    assert hooks.take_in_spool() == 0
+    hooks.deliver(CLAUDE, payload("of another session", session_id="s2"))
+    answer, is_kept = hooks.deliver(CLAUDE, sent, delivery=spool.parse_delivery(delivery(1)))
+    assert "tide" in json.dumps(answer) and is_kept
+    at[0] += WAITING_US
+    assert hooks.take_in_spool() == 0 and spool.entries(home) == []
+    keep(home, 2, payload("a client that was killed", name))
+    assert hooks.take_in_spool() == 0
+    at[0] += WAITING_US
+    assert hooks.take_in_spool() == 1
+    hooks.close()
+    tenants.close()
 
 
 def test_a_crash_between_log_and_spool_records_nothing_twice(home: Path, hooks: Hooks):

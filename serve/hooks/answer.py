@@ -73,6 +73,7 @@ class Hooks:
             self._places,
             lambda call: _ANSWERS[call.event.moment](call),
             Dedupe(time.monotonic).is_first,
+            clock,
         )
 
     def take_in_spool(self) -> int:
@@ -216,7 +217,7 @@ class Hooks:
     def _run(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
         try:
             # spooled events happened before: a turn begins before it ends
-            self._intake.take_in(before=call.now)
+            self._intake.take_in(before=call.now, session=call.event.session)
             if _is_recorded(call):
                 return SILENCE, True
             if call.event.moment == "session_start":

@@ -1,9 +1,11 @@
 """
 Intake: the events of the spool, recorded as they would have been, each once, oldest first.
 
-They get no answer: their hosts have gone on. A delivery that is in the log already (its answer
-came too late for the client, or another process took it in) is deleted and no more. A session's
-later events wait for those of its spool, so that turns begin and end in order.
+They get no answer: their hosts have gone on. A client spools its event before it waits for a server
+that is being started, or for a process without one: an event that may still get its answer there
+is left alone for so long. A delivery that is in the log already (its answer came too late for the
+client, or another process took it in) is deleted and no more. A session's later events wait for
+those of its spool, so that turns begin and end in order.
 """
 
 import logging
@@ -23,10 +25,13 @@ from serve.server.open_tenants import OpenTenants
 from store.home import spool
 from store.home.errors import InvalidInput, InvalidName, LogError, MnemologError, NotFound
 from store.home.files import file_stamp, remove_files, sweep
+from store.home.instants import SECOND
 from store.home.project_context import ProjectContexts
 from store.home.spool import Delivery
 
 log = logging.getLogger("mnemolog")
+
+WAITING_US = 5 * SECOND  # a client waits no longer: hosts give up by then
 
 
 class SpooledEvent(msgspec.Struct, frozen=True):
@@ -50,11 +55,12 @@ class Intake:
         contexts: ProjectContexts,
         record: Callable[[Call], object],
         is_first: Callable[[str, HookEvent, float], bool],
+        clock: Callable[[], int],
     ) -> None:
         """`record` records an event; `is_first` recognizes two reports of one event by the second
-        it happened.
+        it happened. `clock` gives microseconds UTC.
         """
-        self._tenants, self._contexts = tenants, contexts
+        self._tenants, self._contexts, self._clock = tenants, contexts, clock
         self._record, self._is_first = record, is_first
         self._home = tenants.settings.home
         self._lock = threading.Lock()
@@ -64,10 +70,11 @@ class Intake:
         self._is_held_up = False
         self.under_way: set[str] = set()  # deliveries that a thread is answering
 
-    def take_in(self, *, before: int = 2**62) -> int:
+    def take_in(self, *, before: int = 2**62, session: str = "") -> int:
         """Record the spooled events from before a moment; return how many were recorded.
 
-        An event that no log takes now stays for the next time.
+        `session` is that of a later event: its prompts are over. An event that no log takes now, or
+        that may still be answered, stays for the next time.
         """
         stamp = file_stamp(spool.folder_of(self._home))
         if stamp is None or stamp == self._empty:
@@ -85,7 +92,7 @@ class Intake:
                 if delivery.at >= before or path.name in self._failed:
                     continue
                 try:
-                    recorded += self._take(path, delivery)
+                    recorded += self._take(path, delivery, session)
                     self._is_held_up = False
                 except (LogError, OSError) as error:
                     if not self._is_held_up:
@@ -100,7 +107,7 @@ class Intake:
                     log.exception("%s stays in the spool", path.name)
         return recorded
 
-    def _take(self, path: Path, delivery: Delivery) -> bool:
+    def _take(self, path: Path, delivery: Delivery, session: str) -> bool:
         """Record one event, unless it is known; return True if it was recorded now."""
         if delivery.id in self.under_way:
             return False
@@ -113,9 +120,21 @@ class Intake:
         except (KeyError, msgspec.MsgspecError, InvalidInput) as error:
             log.error("an event of the spool cannot be read and is dropped: %s", error)
             event = None
+        if event is not None and self._may_be_answered(event, delivery, session):
+            return False
         is_new = event is not None and self._record_event(spooled.tenant, event, delivery)
         remove_files([path])
         return is_new
+
+    def _may_be_answered(self, event: HookEvent, delivery: Delivery, session: str) -> bool:
+        """Return True if a client may still wait for the answer to an event; a later event of a
+        session shows that none waits for its prompts.
+        """
+        if not 0 <= self._clock() - delivery.at < WAITING_US:
+            return False
+        return event.moment == "session_start" or (
+            event.moment == "prompt" and event.session != session
+        )
 
     def _record_event(self, tenant_name: str, event: HookEvent, delivery: Delivery) -> bool:
         settings = self._tenants.settings
