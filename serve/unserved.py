@@ -62,6 +62,10 @@ def answer(
             _note(home, host, tenant, event)
         return b""
     if is_first := _is_our_turn(home):
+        # one that came up a moment ago gave the turn back: it answers, and no second one is started
+        if waits and (data := deliver(home, host, tenant, event, delivery)[0]) is not None:
+            _give_back_turn(home)
+            return data
         _start_server(home, tenant)
     if not waits or (name and name not in AWAITED) or not _has_memory(home):
         return b""
@@ -154,6 +158,14 @@ def _is_our_turn(home: str) -> bool:
     except OSError:  # another hook took the turn, or the home is not writable
         return False
     return True
+
+
+def _give_back_turn(home: str) -> None:
+    """Let the next hook that misses the server start one at once."""
+    try:
+        os.unlink(_try_file(home))
+    except OSError:  # the server deleted it, or the home is not writable
+        return
 
 
 def _age_s(home: str) -> float:

@@ -361,6 +361,14 @@ def test_with_no_server_one_is_started_for_the_next_prompt(home: Path):
     until(lambda: live_server(Settings(home)))
 
 
+def test_a_server_that_came_up_a_moment_ago_answers_and_none_is_started(home: Path):
+    home.mkdir()
+    args = (str(home), "claude-code", "", event())
+    late = unserved.answer(*args, lambda *_: (ANSWER, True), delivery=DELIVERY)
+    assert late == ANSWER and not tried(home)
+    assert not (home / "server.log").exists()
+
+
 def test_while_a_server_is_being_started_it_is_waited_for(home: Path):
     (home / "tenants/default").mkdir(mode=0o700, parents=True)
     (home / "server.try").touch()
