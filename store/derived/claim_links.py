@@ -9,7 +9,7 @@ rests on an outdated claim.
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -57,10 +57,11 @@ _CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 _BASIS = 2  # turns before a conclusion
+TERM_BYTES = 4  # of the number of a word
 
 
 class Said(NamedTuple):
-    """A claim, its owner and its moment in microseconds UTC."""
+    """A claim, its owner, its moment in microseconds UTC, and its words (`pack_terms`)."""
 
     id: str
     mark: int
@@ -68,7 +69,7 @@ class Said(NamedTuple):
     session: str
     at: int
     text: str
-    terms: tuple[int, ...]
+    terms: bytes
     is_note: bool
     is_own: bool = True
 
@@ -98,14 +99,14 @@ class _Holders:
         self._places = np.empty(0, np.int32)
         self._added: defaultdict[int, array[int]] = defaultdict(lambda: array("i"))
 
-    def add(self, terms: Sequence[int]) -> None:
+    def add(self, terms: bytes) -> None:
         """Add the words of the next claim."""
         if self._terms is None:
-            self._waiting.extend(terms)
+            self._waiting.frombytes(terms)
         else:
-            for term in terms:
+            for term in unpack_terms(terms):
                 self._added[term].append(len(self.sizes))
-        self.sizes.append(len(terms))
+        self.sizes.append(len(terms) // TERM_BYTES)
 
     def count(self, term: int) -> int:
         """Return the number of claims that hold a word."""
@@ -147,11 +148,16 @@ class _Holders:
     def _in_order(self) -> npt.NDArray[np.uint32]:
         """Return the different words added first, after sorting the pending ones."""
         if self._terms is None:
-            flat = np.frombuffer(self._waiting, np.uint32)
-            of_each = np.repeat(np.arange(len(self.sizes), dtype=np.int32), self.sizes)
-            order = flat.argsort(kind="stable")
-            self._terms, starts = np.unique(flat[order], return_index=True)
-            self._starts, self._places = np.append(starts, len(flat)), of_each[order]
+            flat = np.frombuffer(self._waiting, np.uint32).astype(np.uint64)
+            places = np.repeat(np.arange(len(self.sizes), dtype=np.uint64), self.sizes)
+            # numbers of word and place are sorted many times as fast as words with their order
+            pairs = np.sort((flat << np.uint64(32)) | places)
+            words = (pairs >> np.uint64(32)).astype(np.uint32)
+            is_first = np.ones(len(words), np.bool_)
+            np.not_equal(words[1:], words[:-1], out=is_first[1:])
+            starts = np.flatnonzero(is_first)
+            self._terms, self._starts = words[starts], np.append(starts, len(words))
+            self._places = (pairs & np.uint64(0xFFFF_FFFF)).astype(np.int32)
             self._waiting = array("I")
         return self._terms
 
@@ -288,11 +294,11 @@ class Claims:
         self, place: int, over: dict[int, tuple[int, float]]
     ) -> dict[int, tuple[int, float]]:
         """Return those that share words with the claim, else the last it points at."""
-        terms = set(self.said[place].terms)
+        terms = set(unpack_terms(self.said[place].terms))
         named = {
             older: change
             for older, change in over.items()
-            if not terms.isdisjoint(self.said[older].terms)
+            if not terms.isdisjoint(unpack_terms(self.said[older].terms))
         }
         last = max(over, key=lambda older: (self.turns[older], older), default=None)
         return named if named or last is None else {last: over[last]}
@@ -300,13 +306,13 @@ class Claims:
     def _spread(self, place: int, over: dict[int, tuple[int, float]]) -> Iterator[Link]:
         """Yield links to the outdated claims, their repetitions and their conclusions."""
         spread: dict[int, tuple[int, float]] = dict(over)
-        terms = set(self.said[place].terms)
+        terms = set(unpack_terms(self.said[place].terms))
         for older, (relation, chance) in over.items():
-            about = terms.intersection(self.said[older].terms)
+            about = terms.intersection(unpack_terms(self.said[older].terms))
             together = [
                 other
                 for other in self._alike[self._root[older]][-_TOGETHER:]
-                if not about or not about.isdisjoint(self.said[other].terms)
+                if not about or not about.isdisjoint(unpack_terms(self.said[other].terms))
             ]
             resting = list(self._resting.get(self._root[older], ())[-_TOGETHER:])
             resting += [n for base in resting for n in self._alike[self._root[base]][-_TOGETHER:]]
@@ -327,7 +333,7 @@ class Claims:
         short claim the last of its session.
         """
         statement = self.said[place]
-        near = self._nearest_in_words(statement.terms, place)
+        near = self._nearest_in_words(unpack_terms(statement.terms), place)
         if statement.session and (len(claim.terms) <= _SHORT or announces(claim)):
             near.update(self._sessions.get(statement.session, ())[-_NEAR:])
         plain = _plain(statement.text)
@@ -376,6 +382,16 @@ class Claims:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .!,;:")
+
+
+def pack_terms(terms: Iterable[int]) -> bytes:
+    """Return the numbers of words, ascending, as one value: a home has millions of them."""
+    return array("I", sorted(terms)).tobytes()
+
+
+def unpack_terms(terms: bytes) -> Sequence[int]:
+    """Return the numbers of words in `terms`."""
+    return memoryview(terms).cast("I")
 
 
 @lru_cache(maxsize=1 << 15)  # words are Zipfian

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -23,11 +23,19 @@ import numpy as np
 import pyarrow as pa
 
 from store.agents.authorship import read_authors
-from store.derived.claim_links import Claims, Link, Said, term_number
+from store.derived.claim_links import TERM_BYTES, Claims, Link, Said, pack_terms, term_number
 from store.log.event_kinds import EPISODE, MEMORY_KINDS, Restored
 from store.memories.memory import ACTIVE, OPEN, STATES, Memory
 from store.memories.parts import fields_of
-from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
+from store.snapshots.projection import (
+    Inputs,
+    Made,
+    Previous,
+    Projection,
+    Tables,
+    column_array,
+    column_view,
+)
 from store.text.claim_pairs import choices
 from store.text.claims import announces, claim_spans, parse
 from store.text.text_features import MAY_RULE
@@ -97,7 +105,7 @@ def claims_of(
             claim = parse(content[start:end])
             # a choice is found by its kind, too: "we moved to pnpm" by "we use npm"
             about_what = claim.terms.union(f"={kind}" for kind in choices(claim))
-            terms = tuple(sorted(map(term_number, about_what)))
+            terms = pack_terms(map(term_number, about_what))
             about = project or "", session or "", at, content[start:end], terms
             yield Said(id_, mark, *about, is_note, is_own)
 
@@ -146,10 +154,36 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
             for link in claims.marked_links()
         )
     return {
-        "claims": _table(rows, CLAIMS),
+        "claims": _claims_table(rows),
         "links": _table(links, LINKS),
         "restored": _restored(inputs, previous),
     }
+
+
+def _claims_table(rows: Sequence[Said]) -> pa.Table:
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(CLAIMS)
+    columns = {
+        field.name: _lists(column) if field.name == "terms" else pa.array(column, field.type)
+        for column, field in zip(values, CLAIMS, strict=True)
+    }
+    return pa.table(columns, schema=CLAIMS)
+
+
+def _lists(packed: Sequence[bytes]) -> pa.Array:
+    """Return a column of lists of the numbers of words."""
+    ends = np.cumsum([0, *map(len, packed)]) // TERM_BYTES
+    return pa.ListArray.from_arrays(
+        pa.array(ends, pa.int32()), pa.array(np.frombuffer(b"".join(packed), np.uint32))
+    )
+
+
+def _packed(column: pa.Array) -> list[bytes]:
+    """Return the lists of such a column, each as one value."""
+    data = column.values.to_numpy(zero_copy_only=True).tobytes()
+    return [
+        data[start:end]
+        for start, end in pairwise((column.offsets.to_numpy() * TERM_BYTES).tolist())
+    ]
 
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
@@ -214,8 +248,11 @@ def rows_by_project(tables: Tables) -> dict[str, range]:
 def read_claims(tables: Tables, rows: range | None = None) -> list[Said]:
     """Return rows of CLAIMS, by default all."""
     table = tables["claims"] if rows is None else tables["claims"].slice(rows.start, len(rows))
-    columns = [table.column(name).to_pylist() for name in CLAIMS.names]
-    return [Said._make((*row[:6], tuple(row[6]), *row[7:])) for row in zip(*columns, strict=True)]
+    columns = [
+        _packed(column_array(table, name)) if name == "terms" else table.column(name).to_pylist()
+        for name in CLAIMS.names
+    ]
+    return [*map(Said._make, zip(*columns, strict=True))]
 
 
 def read_links(tables: Tables, newer: range | None = None) -> list[Link]:
@@ -235,7 +272,7 @@ def _all_claims(memories: Tables, old: _Earlier) -> Iterator[Said]:
     wanted = np.isin(kinds, [MEMORY_KINDS.index(kind) for kind in KINDS])
     wanted &= np.isin(states, [STATES.index(ACTIVE), STATES.index(OPEN)])
     table = fields_of(memories, np.flatnonzero(wanted), (*_BORNE_BY, *_FIELDS))
-    columns = [table.column(name).to_pylist() for name in table.column_names]
+    columns = [_values(table.column(name)) for name in table.column_names]
     rows = [
         (project or "", at, seq, id_, kind, content, project, session)
         for kind, *borne_by, at, seq, id_, content, project, session in zip(*columns, strict=True)
@@ -248,6 +285,14 @@ def _all_claims(memories: Tables, old: _Earlier) -> Iterator[Said]:
             yield from claims
         else:
             yield from claims_of(id_, kind, content, project, session, at)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column's values; those of a dictionary are found five times as fast at once."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 STATE_PROJECTION = Projection(
