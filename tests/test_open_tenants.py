@@ -164,16 +164,20 @@ def test_a_busy_tenant_is_built_after_a_few_minutes(asked_always, built: Built):
 
 
 @pytest.fixture
-def jobs_begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+def jobs_begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, ...]]]:
     """The command lines of the jobs that a server starts; each ends at once."""
     begun: list[tuple[str, ...]] = []
+    processes_begun: list[subprocess.Popen[bytes]] = []
 
     def start_job(settings: Settings, *words: str, **streams: object) -> "subprocess.Popen[bytes]":
+        processes_begun.append(subprocess.Popen([sys.executable, "-c", ""]))
         begun.append(words)
-        return subprocess.Popen([sys.executable, "-c", ""])
+        return processes_begun[-1]
 
     monkeypatch.setattr(processes, "start_job", start_job)
-    return begun
+    yield begun
+    for process in processes_begun:
+        process.wait()
 
 
 @pytest.fixture
