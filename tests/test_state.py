@@ -12,6 +12,7 @@ from test_selection import HOUR, NOW, Memory, memory
 from serve.hooks.earlier_turns import without_asides
 from serve.recall.context_block import note
 from serve.recall.recall import Hit
+from store.derived import state
 from store.derived.claim_links import NAMES, Claims, is_change
 from store.derived.state import claims_of
 from store.home.tenant import Tenant
@@ -426,3 +427,15 @@ def test_an_aside_is_left_out_of_the_last_session(memory: Memory):
     )
     contents = [aside.content for aside in without_asides(memories)]
     assert set(contents) <= {"plan the fair"} and len(memories) >= 3
+
+
+def test_claims_are_read_back_as_they_were_made_all_or_some():
+    made = [
+        claim
+        for number, text in enumerate(["We use pnpm.", "The port is 5432.", "Ada is on call."])
+        for claim in claims_of(f"m{number}", "fact", text, "p", None, 1)
+    ]
+    tables = {"claims": state._claims_table(made)}
+    assert state.read_claims(tables) == made
+    assert state.read_claims(tables, range(1, 3)) == made[1:3]
+    assert state.read_claims({"claims": state._claims_table([])}) == []

@@ -179,11 +179,9 @@ def _lists(packed: Sequence[bytes]) -> pa.Array:
 
 def _packed(column: pa.Array) -> list[bytes]:
     """Return the lists of such a column, each as one value."""
-    data = column.values.to_numpy(zero_copy_only=True).tobytes()
-    return [
-        data[start:end]
-        for start, end in pairwise((column.offsets.to_numpy() * TERM_BYTES).tolist())
-    ]
+    data = memoryview(column.values.to_numpy(zero_copy_only=True).view(np.uint8))
+    ends = (column.offsets.to_numpy() * TERM_BYTES).tolist()
+    return [bytes(data[start:end]) for start, end in pairwise(ends)]
 
 
 def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
