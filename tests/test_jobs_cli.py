@@ -14,6 +14,7 @@ from serve.cli import main, schedule
 from store.home import failures
 from store.home.config import Settings
 from store.home.instants import new_id
+from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Called, Made, Planned
 from store.log.events import Event
@@ -182,3 +183,28 @@ def test_what_ran_is_told_in_a_line_each(capsys):
         "consolidate waiting, 3 steps  plan 7HQ2AB",
     ]
     assert "mnemolog plans apply" in output.err
+
+
+def test_jobs_are_not_switched_on_where_nothing_could_run_them(built, monkeypatch):
+    monkeypatch.setattr("store.home.packages.is_installed", lambda module: module != "dagster")
+    result = CliRunner().invoke(main, ["jobs", "on", "learn"])
+    assert result.exit_code != 0
+    assert "dagster is not installed" in result.output
+    assert not job_catalog.load_switches(built.tenant).on
+    assert CliRunner().invoke(main, ["jobs", "off", "learn"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("waiting", "model", "is_said"), [(5, "", True), (4, "", False), (5, "m", False)]
+)
+def test_lessons_say_how_a_model_sorts_many_statements(built, monkeypatch, waiting, model, is_said):
+    if model:
+        monkeypatch.setenv("MNEMOLOG_HOME", str(built.tenant.root.parents[1]))
+        (built.tenant.root.parents[1] / "config.toml").write_text(f'[llm]\ncheap = "{model}"\n')
+    for number in range(waiting):
+        text = f"never deploy service {number} on a Friday"
+        draft = Draft(content=text, kind="statement", id=f"waits{number}")
+        commands.record(built.log, draft, NOW)
+    result = CliRunner().invoke(main, ["lessons"])
+    assert result.exit_code == 0, result.output
+    assert ("a model sorts them" in result.output) is is_said

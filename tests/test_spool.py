@@ -113,6 +113,18 @@ def test_an_event_whose_client_still_waits_is_left_to_be_answered(home: Path, na
     tenants.close()
 
 
+def test_a_lost_start_of_a_session_comes_before_the_end_of_its_turn(home: Path):
+    EventLog(tenant(home).log, create=True).close()
+    tenants = OpenTenants(Settings(home))
+    hooks = Hooks(tenants, lambda: NOW + 2_000_000, deadline_s=30.0)
+    keep(home, 1, payload("", "SessionStart", source="startup"))
+    hooks.deliver(CLAUDE, payload("", "Stop", last_assistant_message="the pump"))
+    stages = [event.body.stage for event in events(home) if isinstance(event.body, SessionTold)]
+    assert stages[0] == "started"
+    hooks.close()
+    tenants.close()
+
+
 def test_a_crash_between_log_and_spool_records_nothing_twice(home: Path, hooks: Hooks):
     for _ in range(2):
         keep(home, 1, payload("once"))

@@ -376,8 +376,8 @@ def lessons(
             _print_lessons(log, payload)
             if not settings.choices.llm.may_serve("distill") and len(payload["drafts"]) >= _MANY:
                 output.note(
-                    'a model sorts them: name one in config.toml, as in `[llm]`, `cheap = "'
-                    'claude-code"` (your login there), and run `mnemolog distill`'
+                    "a model sorts them: name one below `[llm]` in config.toml "
+                    '(`cheap = "claude-code"` uses your login), then `mnemolog distill`'
                 )
 
 

@@ -217,7 +217,7 @@ class Hooks:
     def _run(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
         try:
             # spooled events happened before: a turn begins before it ends
-            self._intake.take_in(before=call.now, session=call.event.session)
+            self._intake.take_in(before=call.now, later=call.event)
             if _is_recorded(call):
                 return SILENCE, True
             if call.event.moment == "session_start":

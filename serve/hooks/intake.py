@@ -70,11 +70,11 @@ class Intake:
         self._is_held_up = False
         self.under_way: set[str] = set()  # deliveries that a thread is answering
 
-    def take_in(self, *, before: int = 2**62, session: str = "") -> int:
+    def take_in(self, *, before: int = 2**62, later: HookEvent | None = None) -> int:
         """Record the spooled events from before a moment; return how many were recorded.
 
-        `session` is that of a later event: its prompts are over. An event that no log takes now, or
-        that may still be answered, stays for the next time.
+        `later` is an event that they come before. An event that no log takes now, or that may still
+        be answered, stays for the next time.
         """
         stamp = file_stamp(spool.folder_of(self._home))
         if stamp is None or stamp == self._empty:
@@ -92,7 +92,7 @@ class Intake:
                 if delivery.at >= before or path.name in self._failed:
                     continue
                 try:
-                    recorded += self._take(path, delivery, session)
+                    recorded += self._take(path, delivery, later)
                     self._is_held_up = False
                 except (LogError, OSError) as error:
                     if not self._is_held_up:
@@ -107,7 +107,7 @@ class Intake:
                     log.exception("%s stays in the spool", path.name)
         return recorded
 
-    def _take(self, path: Path, delivery: Delivery, session: str) -> bool:
+    def _take(self, path: Path, delivery: Delivery, later: HookEvent | None) -> bool:
         """Record one event, unless it is known; return True if it was recorded now."""
         if delivery.id in self.under_way:
             return False
@@ -120,21 +120,26 @@ class Intake:
         except (KeyError, msgspec.MsgspecError, InvalidInput) as error:
             log.error("an event of the spool cannot be read and is dropped: %s", error)
             event = None
-        if event is not None and self._may_be_answered(event, delivery, session):
+        if event is not None and self._may_be_answered(event, delivery, later):
             return False
         is_new = event is not None and self._record_event(spooled.tenant, event, delivery)
         remove_files([path])
         return is_new
 
-    def _may_be_answered(self, event: HookEvent, delivery: Delivery, session: str) -> bool:
-        """Return True if a client may still wait for the answer to an event; a later event of a
-        session shows that none waits for its prompts.
+    def _may_be_answered(
+        self, event: HookEvent, delivery: Delivery, later: HookEvent | None
+    ) -> bool:
+        """Return True if a client may still wait for the answer to an event.
+
+        None does for what a session's later event follows; but a host may report a session's start
+        and its first prompt at once.
         """
-        if not 0 <= self._clock() - delivery.at < WAITING_US:
+        if event.moment not in ("session_start", "prompt"):
             return False
-        return event.moment == "session_start" or (
-            event.moment == "prompt" and event.session != session
-        )
+        if later is not None and later.session == event.session:
+            if event.moment == "prompt" or later.moment != "prompt":
+                return False
+        return 0 <= self._clock() - delivery.at < WAITING_US
 
     def _record_event(self, tenant_name: str, event: HookEvent, delivery: Delivery) -> bool:
         settings = self._tenants.settings
